@@ -153,17 +153,19 @@ def _text(value: object) -> str:
 
 
 def _merged_defaults(operators: Iterable[OpOverload]) -> _Defaults:
-    """Return the joint signature of the overloads that take a tensor first.
+    """Return the joint signature of the overloads that take a tensor or tensors first, keywords behind positions.
 
     A parameter that an overload lacks may be left out, so its default is None.
     """
-    signatures = [
-        _schema_defaults(each)
+    schemas = [
+        each._schema.arguments
         for each in operators
-        if str(each._schema.arguments[0].type) == "Tensor"
+        if str(each._schema.arguments[0].type) in ("Tensor", "List[Tensor]")
         and not any("Dimname" in str(argument.type) for argument in each._schema.arguments)
     ]
-    merged = {key: default for signature in signatures for key, default in signature.items()}
+    signatures = [_defaults_of(arguments) for arguments in schemas]
+    places = [_defaults_of(each for each in arguments if not each.kwarg_only) for arguments in schemas]
+    merged = {key: default for signature in (*places, *signatures) for key, default in signature.items()}
     for key, default in merged.items():
         if default is _REQUIRED and not all(key in signature for signature in signatures):
             merged[key] = None
@@ -171,10 +173,16 @@ def _merged_defaults(operators: Iterable[OpOverload]) -> _Defaults:
 
 
 def _schema_defaults(operator: OpOverload) -> _Defaults:
+    return _defaults_of(operator._schema.arguments)
+
+
+def _defaults_of(arguments: Iterable[Any]) -> _Defaults:
     return {
-        # The Python signatures of torch.add and other functions call this argument `input`.
-        "input" if each.name == "self" else each.name: each.default_value if each.has_default_value() else _REQUIRED
-        for each in operator._schema.arguments
+        # The Python signatures of torch.add and other functions call the first argument `input`.
+        "input" if each.name in ("self", "tensors") else each.name: (
+            each.default_value if each.has_default_value() else _REQUIRED
+        )
+        for each in arguments
     }
 
 

@@ -394,7 +394,7 @@ class _DocumentBuilder:
     def _record(self, path: str, module: torch.nn.Module, traits: ModuleTraits, first: str) -> ModuleRecord:
         training = None if traits.is_inert else training_flag(module)
         config = module_config(module, self._texts.text, traits)
-        if module._forward_hooks or module._forward_pre_hooks:
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
             config += self._hooks(module)
         return ModuleRecord(path, traits.kind, config, training, None if first == path else first)
 

@@ -18,6 +18,7 @@ from pytest_fxgraph.document.costs import CostBlock
 
 FORMAT = 3  # of golden files; any other is refused
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
+PATCHED_FORWARD = "patched forward"  # of `config`, as the next
 HOOK_KEYS = ("forward pre-hooks", "forward hooks")  # of `config`; no parameter or attribute can have these names
 RANGE_NOTE = "range: "  # begins the notes on exported dimensions
 MOST_RECORDS = 150_000  # nodes, modules and tensors of a golden: what is read in seconds

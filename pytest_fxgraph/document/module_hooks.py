@@ -10,19 +10,24 @@ from typing import Any
 
 import torch
 
-from pytest_fxgraph.document.model import HOOK_KEYS
+from pytest_fxgraph.document.model import HOOK_KEYS, PATCHED_FORWARD
 from pytest_fxgraph.document.target_names import class_name
 from pytest_fxgraph.errors import DocumentError
 
 
 def hook_config(module: torch.nn.Module, name_of: Callable[[Any], str]) -> tuple[tuple[str, str], ...]:
-    """Name the forward hooks of a module that may return something; hooks that only look on are left out."""
+    """Name the forward hooks of a module that may return something, and a forward that replaces its class's own.
+
+    Hooks that only look on are left out.
+    """
     registries = module._forward_pre_hooks, module._forward_hooks
     found = []
     for key, hooks in zip(HOOK_KEYS, registries, strict=True):
         names = [_name(hook, name_of) for hook in hooks.values() if returns_something(hook)]
         if names:
             found.append((key, f"[{', '.join(names)}]"))
+    if "forward" in vars(module):
+        found.append((PATCHED_FORWARD, _name(module.forward, name_of)))
     return tuple(found)
 
 

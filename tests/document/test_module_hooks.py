@@ -89,3 +89,10 @@ def test_hooks_of_torch_that_prepare_parameters_are_no_part_of_it():
     layer = prune.l1_unstructured(nn.Linear(2, 2), "weight", amount=1)
 
     assert not any("hooks" in name for name in config_of(layer))
+
+
+def test_a_forward_that_one_module_got_is_part_of_its_configuration():
+    layer = nn.ReLU()
+    layer.forward = scales
+
+    assert config_of(layer) == {"patched forward": f"{__name__}.scales"}

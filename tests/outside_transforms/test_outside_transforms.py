@@ -22,16 +22,16 @@ def is_searched(case: Case) -> bool:
     return not case.is_right and "search" in (case.needs or {})
 
 
-def parameter(case: Case) -> object:
+def parameter(place: int, case: Case) -> object:
     reason = UNSOLVED.get(case.name)
     marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
-    if is_searched(case):
+    if is_searched(case) or (case.theme == "values" and place % 3):  # of plain faults one of three runs by default
         marks.append(pytest.mark.slow)
     return pytest.param(case, id=f"{case.theme}-{case.name}", marks=marks)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("case", [parameter(case) for case in CASES])
+@pytest.mark.parametrize("case", [parameter(place, case) for place, case in enumerate(CASES)])
 def test_wrong_transforms_are_caught_and_right_ones_pass(case):
     if is_searched(case):
         pytest.importorskip("hypothesis")
@@ -52,10 +52,11 @@ def test_the_search_accuses_no_right_transform(case):
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES if case.is_right and case.needs])
-def test_the_search_accuses_no_right_transform_in_twenty_seeds(case, seed):
-    assert refusal(case, {**case.options, **case.needs, "search": 200, "seed": seed}) == ""
+def test_the_search_accuses_no_right_transform_in_twenty_seeds(case):
+    options = {**case.options, **case.needs, "search": 200}
+
+    assert [seed for seed in range(20) if refusal(case, {**options, "seed": seed})] == []
 
 
 def test_names_of_cases_are_unique_and_unsolved_cases_exist():
