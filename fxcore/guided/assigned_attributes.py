@@ -6,6 +6,7 @@ would see the first call's assignment, the graph must assign too, or say that it
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from fxcore.state.storage import ORDINARY
 from fxcore.tracing.recorder import SymbolicValue
 
 _TABLES = ("_parameters", "_buffers", "_modules")
+_GROWING = frozenset({list, dict, set})
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -26,8 +28,9 @@ class AssignedAttributes:
     def __init__(self, root: torch.nn.Module, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._before = [
-            (path, module, {name: (value, _length(value)) for name, value in _attributes_of(module).items()})
+            (path, module, attributes, _lengths_of(attributes))
             for path, module in root.named_modules()
+            for attributes in [_attributes_of(module)]
         ]
 
     def record(self, tracer: Any) -> tuple[str, ...]:
@@ -51,14 +54,19 @@ class AssignedAttributes:
 
     def _changes(self, tracer: Any) -> Iterator[tuple[str, Any, Any]]:
         """Yield path, value and former value of all attributes that were assigned, or grew."""
-        for module_path, module, attributes in self._before:
+        for module_path, module, attributes, lengths in self._before:
+            now = _attributes_of(module)
+            lengths_now = _lengths_of(now)
+            is_same = len(now) == len(attributes) and all(map(operator.is_, now.values(), attributes.values()))
+            if is_same and lengths == lengths_now:
+                continue
             prefix = f"{module_path}." if module_path else ""
-            for name, value in _attributes_of(module).items():
+            for name, value in now.items():
                 path = prefix + name
                 if path in tracer._lifted_paths:
                     continue
-                before, length = attributes.get(name, (_MISSING, -1))
-                has_grown = value is before and _length(value) != length
+                before = attributes.get(name, _MISSING)
+                has_grown = value is before and lengths.get(name) != lengths_now.get(name)
                 if has_grown or (value is not before and not _is_equal(value, before)):
                     yield path, value, before
 
@@ -67,16 +75,16 @@ _MISSING = object()
 
 
 def _attributes_of(module: torch.nn.Module) -> dict[str, Any]:
-    attributes = {name: value for name, value in vars(module).items() if name not in _TABLES}
+    attributes = dict(vars(module))
     for table in _TABLES:
-        held = vars(module).get(table)
+        held = attributes.pop(table, None)
         if isinstance(held, dict):  # a scripted module has a view
             attributes.update(dict.items(held))  # past the interception of reads
     return attributes
 
 
-def _length(value: Any) -> int:
-    return len(value) if type(value) in (list, dict, set) else -1
+def _lengths_of(attributes: dict[str, Any]) -> dict[str, int]:
+    return {name: len(value) for name, value in attributes.items() if type(value) in _GROWING}
 
 
 def _is_equal(value: Any, before: Any) -> bool:

@@ -22,6 +22,7 @@ from fxcore.guided import (
     type_questions,
 )
 from fxcore.tracing.patching import Patcher, Replacement
+from fxcore.tracing.recorded_functions import fill_lists_of_torch
 
 _SOURCES = (recorded_modes, mode_questions, recorded_calls, higher_order, recorded_transforms, numpy_calls)
 _LIBRARIES = ("torch.", "numpy", "einops.")
@@ -55,7 +56,7 @@ def _modules() -> frozenset[str]:
 
 
 def _loaded_modules() -> frozenset[str]:
-    return _modules().intersection(sys.modules)
+    return frozenset([name for name in _modules() if name in sys.modules])  # sys.modules has thousands
 
 
 def _rows(loaded: frozenset[str]) -> list[Replacement]:
@@ -71,6 +72,7 @@ def _rows(loaded: frozenset[str]) -> list[Replacement]:
 @functools.cache
 def _by_holder(loaded: frozenset[str]) -> list[tuple[Any, dict[str, Any]]]:
     """Return classes and dicts of globals, each with its replacements. `loaded` are the imported modules."""
+    fill_lists_of_torch()
     module = torch.nn.Module
     found: dict[type | str, tuple[Any, dict[str, Any]]] = {module: (module, dict(mode_questions.TRAINING))}
     for each in _rows(loaded):

@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import overrides
+from torch.utils import _device
 
 from fxcore.graph import Graph
 from fxcore.tracing.patching import Patcher
@@ -62,6 +63,14 @@ def patch_recorded(patcher: Patcher) -> None:
         patcher.replace_all(holder, replacements)
 
 
+@functools.cache
+def fill_lists_of_torch() -> None:
+    """Let torch list its functions now, because it keeps the functions that it finds at the first use."""
+    overrides.get_testing_overrides()
+    overrides.is_tensor_method_or_property(torch.add)
+    _device._device_constructors()  # the functions that a default device concerns
+
+
 def restore_targets(graph: Graph) -> None:
     """Put the functions themselves where traced code took a replacement from torch and passed it on."""
     for node in graph.nodes:
@@ -73,9 +82,7 @@ def restore_targets(graph: Graph) -> None:
 @functools.cache
 def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
     """Return classes and dicts of globals, each with its functions by name. Traces share the one result."""
-    # torch keeps the functions that it finds at the first use, so fill its lists with the originals.
-    overrides.get_testing_overrides()
-    overrides.is_tensor_method_or_property(torch.add)
+    fill_lists_of_torch()
     names = frozenset(_names_with_other_arguments()) - _LOOK_AT_VALUES
     found: list[tuple[Any, dict[str, Callable[..., Any]]]] = []
     functions = {name: getattr(torch, name, None) for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import types
@@ -115,3 +116,19 @@ def test_a_function_that_another_module_imported_by_name_is_recorded():
 
     assert torch.equal(graph_module(torch.ones(5, 4)), torch.full((5, 4), 5.0))
     assert other.tensor is torch.tensor
+
+
+def test_a_default_device_still_concerns_torchs_own_functions_after_a_trace():
+    program = (
+        "import torch, fxcore\n"
+        "def add(x):\n"
+        "    with torch.device('cpu'):\n"
+        "        return x + torch.ones(3)\n"
+        "fxcore.symbolic_trace(add, example_inputs=torch.rand(3))\n"
+        "with torch.device('meta'):\n"
+        "    print(torch.empty(2).device, torch.ones(2).device)"
+    )
+
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert result.stdout.split() == ["meta", "meta"]
