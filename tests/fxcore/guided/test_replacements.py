@@ -121,8 +121,10 @@ def test_a_function_that_another_module_imported_by_name_is_recorded():
 def test_a_default_device_still_concerns_torchs_own_functions_after_a_trace():
     program = (
         "import torch, fxcore\n"
-        "with torch.device('cpu'):\n"
-        "    fxcore.symbolic_trace(lambda x: x + torch.ones(3), example_inputs=torch.rand(3))\n"
+        "def add(x):\n"
+        "    with torch.device('cpu'):\n"
+        "        return x + torch.ones(3)\n"
+        "fxcore.symbolic_trace(add, example_inputs=torch.rand(3))\n"
         "with torch.device('meta'):\n"
         "    print(torch.empty(2).device, torch.ones(2).device)"
     )
