@@ -158,11 +158,12 @@ def refusal(guards: Guards, index: int, found: Any, name: str, free_sizes: str) 
     )
 
 
-def refusal_of_change(value: Any, found: str, name: str) -> str:
+def refusal_of_change(value: Any, found: Any, name: str) -> str:
     """Return the message about a value beside the inputs that has changed; `found` is the present value."""
+    expected, now = value.shown_change(found)
     return (
         f"the graph of {name} does not hold any more, because a value beside its inputs has changed since the trace:\n"
-        f"  {value.text}: it is {found}, and was {value.shown}; read at {value.place}\n"
+        f"  {value.text}: it is {now}, and was {expected}; read at {value.place}\n"
         "The graph has the value of the trace as a constant. Trace the model again, put the value back, or pass it as "
         "an input; enforce_guards=False runs the graph without checks"
     )

@@ -117,6 +117,11 @@ class LazyForward:
         return self._guarded if self.python_code else None
 
     @property
+    def enforced(self) -> GuardedForward | None:
+        """The forward with checks if it is written and the guards are enforced."""
+        return self._guarded if self._is_enforced else None
+
+    @property
     def function(self) -> FunctionType:
         """The compiled forward. It checks the graph's guards, if they are enforced."""
         if self._function is None:
@@ -172,6 +177,17 @@ def install_forward(owner: type) -> bool:
 # The mark lets the function run while Dynamo traces its caller, before Dynamo looks up the forward.
 # (torch.compiler.assume_constant_result does the same but imports all of Dynamo.)
 install_forward._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@skipped_by_dynamo
+def check_outer_values(lazy: LazyForward) -> None:
+    """Raise GuardError (a ValueError) if an enforced guard on a value beside the inputs does not hold."""
+    watcher = torch._C._dynamo.eval_frame.set_eval_frame(None)  # Dynamo must not compile the check
+    try:
+        if lazy.enforced is not None:
+            lazy.enforced.checks.checker.check_outer()
+    finally:
+        torch._C._dynamo.eval_frame.set_eval_frame(watcher)
 
 
 class ForwardDescriptor:

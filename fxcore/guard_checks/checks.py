@@ -17,7 +17,6 @@ from fxcore.guards import Guards, is_same, needed_nodes, refusal, refusal_of_cha
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.state.outer_values import told
 from fxcore.state.snapshot import Snapshot, kept, state_kept
 
 # Errors of torch in a run for shapes alone, where tensors have no numbers: the class for fake tensors, words for meta.
@@ -79,7 +78,7 @@ class Checker:
         change = outer.first_change()
         if change is not None:
             value, found = change
-            raise GuardError(refusal_of_change(value, told(found), self._name))
+            raise GuardError(refusal_of_change(value, found, self._name))
 
     def refuse(self, module: Any, index: int, found: Any) -> None:
         """Raise GuardError (a ValueError) for a guard with another value than in the example."""

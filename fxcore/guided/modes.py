@@ -42,6 +42,8 @@ def replacements() -> Iterator[Replacement]:
     for kind, begin, end in kinds:
         yield Replacement(kind, "__enter__", functools.partial(_method, begin))
         yield Replacement(kind, "__exit__", functools.partial(_method, end))
+    yield Replacement(torch.backends.ContextProp, "__get__", _noting_flag)
+    yield Replacement(type(torch.backends.cuda.matmul), "__getattr__", _noting_flag_of_products)
 
 
 def _method(work: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,6 +170,37 @@ def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return ask
+
+
+def _noting_flag(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for reads of flags such as torch.backends.cudnn.benchmark."""
+
+    @functools.wraps(original)
+    def get(self: Any, backend: Any, kind: Any) -> Any:
+        value = original(self, backend, kind)
+        frame = sys._getframe(1)
+        tracer = _asking_tracer(frame, value)
+        if tracer is not None:
+            name = next(name for each in kind.__mro__ for name, flag in vars(each).items() if flag is self)
+            tracer.outer_reads.note_flag(backend, getattr(backend, "m", backend).__name__, name, value, frame)
+        return value
+
+    return get
+
+
+def _noting_flag_of_products(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for reads of flags such as torch.backends.cuda.matmul.allow_tf32."""
+
+    @functools.wraps(original)
+    def get(self: Any, name: str) -> Any:
+        value = original(self, name)
+        frame = sys._getframe(1)
+        tracer = _asking_tracer(frame, value)
+        if tracer is not None:
+            tracer.outer_reads.note_flag(self, "torch.backends.cuda.matmul", name, value, frame)
+        return value
+
+    return get
 
 
 def _asking_tracer(frame: FrameType, answer: Any) -> Any:

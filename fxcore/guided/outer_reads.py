@@ -28,11 +28,15 @@ from fxcore.state.outer_values import (
     OuterValue,
     OuterValues,
     WatchedObject,
+    attributes_by,
+    cells_by,
+    cells_of,
     frozen,
+    given,
     is_immutable,
     is_watched_class,
+    names_by,
     reference_to,
-    told,
 )
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_user_file
@@ -41,6 +45,7 @@ from fxcore.tracing.patching import Patcher
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+_OF_HASATTR = ("_asked", "asks_for_attribute")  # functions of fxcore that stand in for hasattr
 _MOST_HOLDERS = 20_000
 _MOST_ITEMS = 200
 _DEEPEST = 8  # objects inside of objects
@@ -58,6 +63,7 @@ class OuterReads:
         self._objects: dict[int, WatchedObject] = {}  # by id
         self._holders: dict[int, Callable[[], Any]] = {}  # of watched objects and classes, by id
         self._alive: list[Any] = []  # all with ids that are keys
+        self._looked_at: set[types.FunctionType] = set()
         self._watched: dict[type, dict[str, Any]] = {}  # names to watch, each with the class attribute
         functions = dict.fromkeys(functions)
         facts = {each: facts_of_code(each.__code__).names for each in functions}
@@ -83,7 +89,7 @@ class OuterReads:
         is_module = isinstance(value, nn.Module)
         if not (is_module or is_watched_class(kind)) or isinstance(value, (GraphModule, torch.jit.ScriptModule)):
             return
-        if depth > _DEEPEST or not self._hold(value, _names_by if hasattr(value, "__dict__") else _attributes_by):
+        if depth > _DEEPEST or not self._hold(value, names_by if hasattr(value, "__dict__") else attributes_by):
             return
         if not is_module:
             self._objects[id(value)] = WatchedObject(value)
@@ -100,6 +106,8 @@ class OuterReads:
             if not isinstance(held, _NEVER_WATCHED):
                 self._watch(kind, name)
                 self._look_at(held, depth + 1)
+                if isinstance(held, types.FunctionType) and not _is_of_library(held):
+                    self._look_at_function(held)
 
     def _hold(self, value: Any, of_reference: Callable[[Any], Any]) -> bool:
         """Keep the holder of an object or a class; return False for a known one."""
@@ -110,7 +118,7 @@ class OuterReads:
         return True
 
     def _look_at_class(self, kind: type) -> None:
-        if _is_of_library(kind) or issubclass(kind, (enum.Enum, torch.Tensor)) or not self._hold(kind, _attributes_by):
+        if _is_of_library(kind) or issubclass(kind, (enum.Enum, torch.Tensor)) or not self._hold(kind, attributes_by):
             return
         for name, value in list(vars(kind).items()):
             if not (name.startswith("__") or isinstance(value, _NEVER_WATCHED) or _is_code(value)):
@@ -121,37 +129,47 @@ class OuterReads:
         names = self._watched.setdefault(kind, {})
         if name not in names:
             behind = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), MISSING)
-            behind = behind.behind if isinstance(behind, _Watch) else behind  # of a trace in another thread
+            behind = behind.behind_watch if isinstance(behind, _Watch) else behind  # of a trace in another thread
             if isinstance(behind, types.MemberDescriptorType) or not _is_code(behind):
                 names[name] = behind
 
     def _look_at_function(self, function: types.FunctionType) -> None:
+        if function in self._looked_at:
+            return
+        self._looked_at.add(function)
         code, reference = function.__code__, reference_to(function)
         self._take_globals(code, function.__globals__, "")
-        self._take(code, _cells(function), functools.partial(_cells_by, reference), f"{function.__name__}: ")
+        cells = functools.partial(cells_by, reference)
+        self._take(code, cells_of(function), cells, f"{function.__name__}: ", ("LOAD_DEREF", "LOAD_C"))
         defaults = {name: getattr(function, name) for name in ("__defaults__", "__kwdefaults__")}
         given = {name: value for name, value in defaults.items() if value}
-        holder = functools.partial(_attributes_by, reference)
-        self._take(code, given, holder, f"{function.__qualname__}.", code.co_firstlineno)
+        holder = functools.partial(attributes_by, reference)
+        self._take(code, given, holder, f"{function.__qualname__}.", (), code.co_firstlineno)
 
     def _take_globals(self, code: types.CodeType, held: dict[str, Any], prefix: str) -> None:
         """Take the globals of a module that some code names, and look at the classes and modules among them."""
         named = {name: held[name] for name in facts_of_code(code).names if name in held}
-        self._take(code, named, functools.partial(_given, held), prefix)
+        loads = ("LOAD_ATTR", "LOAD_METHOD") if prefix else ("LOAD_GLOBAL", "LOAD_NAME")
+        self._take(code, named, functools.partial(given, held), prefix, loads)
         for name, value in named.items():
             if isinstance(value, type):
                 self._look_at_class(value)
             elif isinstance(value, types.ModuleType) and not (prefix or _is_of_library(value)):
                 self._take_globals(code, vars(value), f"{name}.")
 
-    def _take(self, code: types.CodeType, held: dict[str, Any], holder: Any, prefix: str, line: int = 0) -> None:
+    def _take(
+        self, code: types.CodeType, held: dict[str, Any], holder: Any, prefix: str, loads: Any, line: int = 0
+    ) -> None:
         """Take values that cannot be watched as read by some code. The line is found when a value has changed."""
         for name, value in held.items():
             if isinstance(value, (types.ModuleType, *_NEVER_WATCHED)) or _is_code(value):
                 continue
             self._look_at(value, 1)
-            if (key := (id(holder.args[0]), name)) not in self._values:
+            if (key := (id(holder.args[0]), name)) in self._values:
+                self._values[key][0].codes.append(code)
+            else:
                 self._add(key, holder, name, prefix + name, value, code, line)
+                self._values[key][0].loads = loads
 
     def _add(self, key: Any, holder: Any, name: str, text: str, value: Any, code: Any, line: int) -> None:
         raw = value if is_immutable(value) else NO_RAW
@@ -159,7 +177,7 @@ class OuterReads:
         if isinstance(expected, WatchedObject) and not expected.text:
             expected.text = text
         self._alive.append((holder, value))
-        self._values[key] = OuterValue(holder, name, text, expected, told(value), raw, code, line), value
+        self._values[key] = OuterValue(holder, name, text, expected, raw, [code], line), value
 
     # Reads.
 
@@ -181,9 +199,8 @@ class OuterReads:
         for kind, name, value in assigned:
             setattr(kind, name, value)
 
-    def note_attribute(self, value: Any, owner: Any, name: str, held: Any, found: Any) -> None:
+    def note_attribute(self, value: Any, owner: Any, name: str, held: Any, found: Any, frame: types.FrameType) -> None:
         """Note a read of an attribute: `held` by the object itself, or `found` in its class; or MISSING."""
-        frame = sys._getframe(2)
         if value is not None:
             is_registered = isinstance(value, nn.Module) and any(name in vars(value)[each] for each in _REGISTRIES)
             if is_registered:
@@ -208,12 +225,18 @@ class OuterReads:
         """Note that the traced code writes an attribute. A later read gives no value from outside."""
         self._written.add((id(holder), name))
 
+    def note_flag(self, owner: Any, text: str, name: str, value: Any, frame: types.FrameType) -> None:
+        """Note that the traced code reads a flag of a backend of torch."""
+        if (key := (id(owner), name)) not in self._values:
+            holder = functools.partial(attributes_by, reference_to(owner))
+            self._add(key, holder, name, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
+
     def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a variable of the environment; MISSING for a missing one."""
         value = value if value is MISSING else os.environ.decodevalue(value)
         if (key := (id(os.environ), name)) not in self._values:
             text = f"os.environ[{name!r}]"
-            self._add(key, _ENVIRONMENT, name, text, value, frame.f_code, frame.f_lineno)
+            self._add(key, functools.partial(given, os.environ), name, text, value, frame.f_code, frame.f_lineno)
 
     def _text_of(self, holder: Any) -> str:
         if isinstance(holder, nn.Module):
@@ -228,7 +251,7 @@ class OuterReads:
         for each, value in self._values.values():
             held = each.holder()
             now = MISSING if held is None else held.get(each.name, MISSING)
-            if frozen(now, self._objects) == each.expected and (each.raw is NO_RAW or now == value):
+            if each.expected == frozen(now, self._objects) and (each.raw is NO_RAW or now == value):
                 values.append(each)
         for module in self._tracer.root.modules():
             if isinstance(module, GraphModule):
@@ -249,25 +272,28 @@ def _is_of_library(value: Any) -> bool:
 class _Watch:
     """Takes the place of an attribute in a class, and tells the running trace about reads and writes."""
 
-    __slots__ = ("behind", "name")
+    __slots__ = ("behind_watch", "name")
 
     def __init__(self, name: str, behind: Any) -> None:
         """`behind` is the class attribute of this name, or MISSING."""
-        self.name, self.behind = name, behind
+        self.name, self.behind_watch = name, behind
 
     def __get__(self, value: Any, owner: Any = None) -> Any:
         held = self._held_by(value)
-        found = self.behind if held is MISSING and not self._is_slot else held
-        reads = _running_reads(sys._getframe(1))
+        found = self.behind_watch if held is MISSING and not self._is_slot else held
+        frame: Any = sys._getframe(1)
+        while frame.f_code.co_name in _OF_HASATTR:
+            frame = frame.f_back
+        reads = _running_reads(frame)
         if reads is not None:
-            reads.note_attribute(value, owner, self.name, held, found)
+            reads.note_attribute(value, owner, self.name, held, found, frame)
         if found is MISSING:
             raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
         return found
 
     def __set__(self, value: Any, held: Any) -> None:
         if self._is_slot:
-            self.behind.__set__(value, held)
+            self.behind_watch.__set__(value, held)
         else:
             vars(value)[self.name] = held
         self._note_write(value)
@@ -276,21 +302,21 @@ class _Watch:
         if self._held_by(value) is MISSING:
             raise AttributeError(self.name)
         if self._is_slot:
-            self.behind.__delete__(value)
+            self.behind_watch.__delete__(value)
         else:
             del vars(value)[self.name]
         self._note_write(value)
 
     @property
     def _is_slot(self) -> bool:
-        return isinstance(self.behind, types.MemberDescriptorType)
+        return isinstance(self.behind_watch, types.MemberDescriptorType)
 
     def _held_by(self, value: Any) -> Any:
         """Return the value that an object itself holds."""
         if value is None or not self._is_slot:
             return MISSING if value is None else vars(value).get(self.name, MISSING)
         try:
-            return self.behind.__get__(value)
+            return self.behind_watch.__get__(value)
         except AttributeError:
             return MISSING
 
@@ -324,52 +350,3 @@ def _noting_environment(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, key)
 
     return get
-
-
-# Holders: functions that give a mapping of the names that something has, or None once it is gone.
-
-
-class _Attributes:
-    """The attributes of a class, or of an object with slots, as a mapping."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def get(self, name: str, default: Any) -> Any:
-        """Return an attribute that the class or the object itself has."""
-        if not isinstance(self.value, type):
-            return getattr(self.value, name, default)
-        found = vars(self.value).get(name, default)
-        return found.behind if isinstance(found, _Watch) else found  # of a trace in another thread
-
-
-def _attributes_by(reference: Callable[[], Any]) -> _Attributes | None:
-    found = reference()
-    return None if found is None else _Attributes(found)
-
-
-def _names_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
-    found = reference()
-    return None if found is None else vars(found)
-
-
-def _cells_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
-    function = reference()
-    return None if function is None else _cells(function)
-
-
-def _cells(function: types.FunctionType) -> dict[str, Any]:
-    found = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        with contextlib.suppress(ValueError):  # an empty cell
-            found[name] = cell.cell_contents
-    return found
-
-
-def _given(names: Any) -> Any:
-    return names
-
-
-_ENVIRONMENT = functools.partial(_given, os.environ)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import functools
+import itertools
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -74,6 +76,10 @@ class OuterState:
             value = function.__globals__.get(name)
             if type(value) in _GLOBALS:
                 self.values.append((name, value))
+        for name in _assigned_globals(function.__code__):
+            if (key := hash((id(function.__globals__), name))) not in self._seen:
+                self._seen.add(key)
+                self.readings.append(_reading_of_global(name, function.__globals__))
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
             if name != "__class__" and id(cell) not in self._seen and (content := list(_content(cell))):
                 self._seen.add(id(cell))
@@ -111,6 +117,27 @@ def _content(cell: types.CellType) -> Iterator[Any]:
         yield cell.cell_contents
     except ValueError:  # the enclosing function has not assigned the variable
         return
+
+
+@functools.lru_cache(maxsize=8192)
+def _assigned_globals(code: types.CodeType) -> tuple[str, ...]:
+    found = [_assigned_globals(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    if dis.opmap["STORE_GLOBAL"] in code.co_code[::2]:
+        found.append(tuple([each.argval for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"]))
+    return tuple(itertools.chain.from_iterable(found))
+
+
+def _reading_of_global(name: str, names: dict[str, Any]) -> Reading:
+    def read() -> Attributes:
+        return Attributes({"": names[name]} if name in names else {})
+
+    def write(held: Attributes) -> None:
+        if held.held:
+            names[name] = held.held[""]
+        else:
+            names.pop(name, None)
+
+    return Reading(name, "variable", (name,), read, write)
 
 
 def _reading_of_cell(path: str, cell: types.CellType) -> Reading:

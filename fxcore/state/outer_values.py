@@ -6,12 +6,11 @@ model alive, and asks no more once the model is gone.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import enum
 import functools
-import itertools
 import linecache
-import operator
 import types
 import weakref
 from collections import deque
@@ -43,12 +42,12 @@ class WatchedObject:
         self.read: dict[str, Any] = {}  # frozen values
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are one object, or another object gives the same answers."""
+        """Return whether both are one object, or another object gives the answers that this object gave."""
         if not isinstance(other, WatchedObject) or other.kind is not self.kind:
             return False
         found = other._reference()
         return found is self._reference() or all(
-            frozen(getattr(found, name, MISSING)) == expected for name, expected in self.read.items()
+            expected == frozen(getattr(found, name, MISSING)) for name, expected in self.read.items()
         )
 
     __hash__ = None  # type: ignore[assignment]  # nobody looks it up
@@ -108,9 +107,21 @@ def _frozen(value: Any, known: Mapping[int, WatchedObject], left: list[int]) -> 
     return kind
 
 
-def told(value: Any) -> str:
-    """Return a value for a message."""
-    return "missing" if value is MISSING else shown(value)
+def shown_frozen(value: Any) -> str:
+    """Return a frozen value for a message. An object is shown with the attributes that the trace read."""
+    if isinstance(value, WatchedObject):
+        read = [f"{name}={shown_frozen(each)}" for name, each in value.read.items()]
+        return f"{value.kind.__name__}({', '.join(read)})"
+    if isinstance(value, type):
+        return "missing" if value is type(MISSING) else f"a {value.__name__}"
+    if isinstance(value, weakref.ref):
+        return getattr(value(), "__qualname__", "a function that is gone")
+    kind, held = value[:2]
+    if kind in _NUMBERS or not isinstance(held, list):
+        return str(held) if kind in _NUMBERS else shown(held)
+    if issubclass(kind, dict):
+        return f"{{{', '.join([f'{shown_frozen(key)}: {shown_frozen(part)}' for key, part in held])}}}"
+    return f"[{', '.join(map(shown_frozen, held))}]" if kind is list else f"({', '.join(map(shown_frozen, held))})"
 
 
 def is_immutable(value: Any) -> bool:
@@ -123,47 +134,108 @@ def is_immutable(value: Any) -> bool:
     return (kind in PLAIN and kind is not types.MethodType) or isinstance(value, enum.Enum) or value is MISSING
 
 
+# Holders: functions that give a mapping of the names that something has, or None once it is gone.
+
+
+class _Attributes:
+    """The attributes of a class, or of an object with slots, as a mapping."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def get(self, name: str, default: Any) -> Any:
+        """Return an attribute that the class or the object itself has."""
+        if not isinstance(self.value, type):
+            return getattr(self.value, name, default)
+        found = vars(self.value).get(name, default)
+        return getattr(found, "behind_watch", found)  # a trace in another thread may watch the attribute
+
+
+def attributes_by(reference: Callable[[], Any]) -> _Attributes | None:
+    """Hold the attributes of a class, of a function, or of an object with slots."""
+    found = reference()
+    return None if found is None else _Attributes(found)
+
+
+def names_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
+    """Hold the attributes of a module or an object."""
+    found = reference()
+    return None if found is None else vars(found)
+
+
+def cells_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
+    """Hold the variables that a function encloses."""
+    function = reference()
+    return None if function is None else cells_of(function)
+
+
+def cells_of(function: types.FunctionType) -> dict[str, Any]:
+    """Return the variables that a function encloses."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # an empty cell
+            found[name] = cell.cell_contents
+    return found
+
+
+def given(names: Any) -> Any:
+    """Hold the globals of a module, or the environment."""
+    return names
+
+
 @dataclass(eq=False)
 class OuterValue:
     """A value that the trace read under a name of a holder: an object, a class, a function, globals."""
 
-    holder: Callable[[], Any]  # gives a mapping of the names that the holder has, or None if the holder is gone
+    holder: Any  # a partial that gives a mapping of the names of its holder, or None if the holder is gone
     name: str
     text: str  # for messages
     expected: Any  # frozen
-    shown: str  # the value, for messages
     raw: Any  # the value itself if it is immutable, else NO_RAW
-    code: types.CodeType  # that read the value, or names it
+    codes: list[types.CodeType]  # that read the value, or name it
     line: int = 0  # 0 if the code names the value and may not have read it
+    loads: tuple[str, ...] = ()  # how instructions begin that read such a value
+
+    def shown_change(self, found: Any) -> tuple[str, str]:
+        """Return the expected and the present value for a message."""
+        now = frozen(found)
+        if isinstance(now, WatchedObject) and isinstance(self.expected, WatchedObject):
+            now.read = {name: frozen(getattr(found, name, MISSING)) for name in self.expected.read}
+        texts = shown_frozen(self.expected), shown_frozen(now)
+        expected, present = [text if len(text) <= 80 else f"{text[:77]}..." for text in texts]
+        return expected, present
 
     def differs(self, found: Any) -> bool:
         """Return whether a value is another one than the trace read, and the code does read the value."""
-        if isinstance(self.expected, WatchedObject) and self.expected.is_object(found):
+        if found is self.raw or (isinstance(self.expected, WatchedObject) and self.expected.is_object(found)):
             return False
-        return frozen(found) != self.expected and bool(self.line_of_read())
+        return self.expected != frozen(found) and bool(self.line_of_read())
 
     @property
     def place(self) -> str:
         """The place that read the value: `file:line: source text`."""
-        file, line = self.code.co_filename, self.line_of_read()
+        line, file = self.line_of_read(), self.codes[0].co_filename
         source = linecache.getline(file, line).strip()
         return f"{file}:{line}" + (f": {source}" if source else "")
 
     def line_of_read(self) -> int:
         """Return the line of the code that reads the value; 0 if the code has only another thing of this name."""
-        if not self.line:
-            self.line = _line_that_reads(self.code, self.name)
+        while not self.line and self.codes:
+            self.line = _line_that_reads(self.codes[0], self.name, self.loads)
+            if not self.line:
+                del self.codes[0]
         return self.line
 
 
-def _line_that_reads(code: types.CodeType, name: str) -> int:
-    line = code.co_firstlineno
+def _line_that_reads(code: types.CodeType, name: str, loads: tuple[str, ...]) -> int:
     for item in dis.get_instructions(code):
-        line = getattr(item.positions, "lineno", None) or item.starts_line or line if line else line
-        if item.argval == name and item.opname.startswith("LOAD_"):
-            return int(line)
+        if item.argval == name and item.opname.startswith(loads):
+            starts = [line for start, _, line in code.co_lines() if start <= item.offset and line]
+            return starts[-1] if starts else code.co_firstlineno
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return next(filter(None, (_line_that_reads(each, name) for each in inner)), 0)
+    return next(filter(None, (_line_that_reads(each, name, loads) for each in inner)), 0)
 
 
 class OuterValues:
@@ -171,35 +243,31 @@ class OuterValues:
 
     def __init__(self, values: Iterable[OuterValue]) -> None:
         self.values = list(values)
-        by_holder: dict[Any, list[OuterValue]] = {}
+        # References to modules and objects with names, the very values, and the records: one loop compares identities.
+        quick: dict[int, tuple[Any, list[tuple[str, Any, OuterValue]]]] = {}
         self._slow: list[OuterValue] = []
-        for value in self.values:
-            if value.raw is NO_RAW:
-                self._slow.append(value)
+        for each in self.values:
+            if each.holder.func is names_by and each.raw is not NO_RAW:
+                reference = each.holder.args[0]
+                quick.setdefault(id(reference), (reference, []))[1].append((each.name, each.raw, each))
             else:
-                by_holder.setdefault(value.holder, []).append(value)
-        # Per holder: one comparison by identity for all names.
-        self._quick = [
-            (holder, [each.name for each in group], [each.raw for each in group], group)
-            for holder, group in by_holder.items()
-        ]
+                self._slow.append(each)
+        self._quick = list(quick.values())
 
     def __len__(self) -> int:
         return len(self.values)
 
     def first_change(self) -> tuple[OuterValue, Any] | None:
         """Return the first value that has changed, and the present value; None if all are as they were."""
-        for holder, names, raws, group in self._quick:
-            held = holder()
-            if held is None or all(map(operator.is_, map(held.get, names, itertools.repeat(MISSING)), raws)):
-                continue
-            for index, each in enumerate(group):
-                found = held.get(each.name, MISSING)
-                if found is not raws[index] and each.differs(found):
-                    return each, found
-                raws[index] = found if is_immutable(found) else raws[index]
+        for reference, named in self._quick:
+            value = reference()
+            if value is not None:
+                held = value.__dict__
+                for name, raw, each in named:
+                    if held.get(name, MISSING) is not raw and each.differs(found := held.get(name, MISSING)):
+                        return each, found
         for each in self._slow:
-            held = each.holder()
-            if held is not None and each.differs(found := held.get(each.name, MISSING)):
+            names = each.holder()
+            if names is not None and each.differs(found := names.get(each.name, MISSING)):
                 return each, found
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.guided_cases import (
     aliasing,
     arguments,
+    beside,
     contents,
     modes,
     numbers,
@@ -17,5 +18,5 @@ from tests.guided_cases import (
 )
 from tests.guided_cases.case import ALL, Case
 
-THEMES = (structure, arguments, sizes, types, modes, state, contents, aliasing, python, numbers, refusals)
+THEMES = (structure, arguments, sizes, types, modes, state, contents, aliasing, python, numbers, refusals, beside)
 CASES: tuple[Case, ...] = tuple(ALL)

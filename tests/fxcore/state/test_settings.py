@@ -16,6 +16,7 @@ CHANGES: dict[str, Callable[[], object]] = {
     "the default device": lambda: torch.set_default_device("meta"),
     "autocast on cpu": lambda: torch.set_autocast_enabled("cpu", True),
     "autocast on cuda": lambda: torch.set_autocast_dtype("cuda", torch.bfloat16),
+    "the depth of autocast": torch.autocast_increment_nesting,
     "the cache of autocast": lambda: torch.set_autocast_cache_enabled(False),
     "use of deterministic algorithms": lambda: torch.use_deterministic_algorithms(True),
     "cudnn.deterministic": lambda: torch._C._set_cudnn_deterministic(True),

@@ -1,0 +1,293 @@
+"""Each call of a graph asks for the values beside its inputs that the trace read. See also guided_cases/beside."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import weakref
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.errors import GuardError
+
+X = torch.ones(2, 3)
+SHIFT = 1.0
+CALLS = 0
+
+
+@dataclass
+class Settings:
+    scale: float = 2.0
+    unread: float = 1.0
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.settings = Settings()
+        self.layer = nn.Linear(3, 3)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x) * self.settings.scale
+
+
+def traced(model, *inputs, **options):
+    return fxcore.symbolic_trace(model, example_inputs=inputs or (X,), **options)
+
+
+def message_of(graph_module, *inputs):
+    with pytest.raises(GuardError) as caught:
+        graph_module(*(inputs or (X,)))
+    return str(caught.value)
+
+
+def texts_of(graph_module):
+    outer = graph_module.graph.guards.outer
+    return [each.text for each in outer.values] if outer else []
+
+
+WAYS = {
+    "call": lambda g: g,
+    "forward": lambda g: g.forward,
+    "check_guards": lambda g: g.check_guards,
+    "Interpreter": lambda g: fxcore.Interpreter(g).run,
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    "to_torch": fxcore.interop.to_torch,
+    "from_torch": lambda g: fxcore.interop.from_torch(fxcore.interop.to_torch(g)),
+    "traced again": fxcore.symbolic_trace,
+    "compile": lambda g: torch.compile(g, backend="eager", fullgraph=True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_to_run_a_graph_refuses_a_changed_attribute_and_takes_it_back(way):
+    model = Scaled()
+    graph_module = traced(model)
+    call = WAYS[way](graph_module)
+    call(X)
+
+    model.settings.scale = 3.0
+    assert graph_module.supports(X) is False
+    with pytest.raises(GuardError):
+        call(X)
+
+    model.settings.scale = 2.0
+    call(X)
+    assert graph_module.supports(X) is True
+
+
+def test_the_message_names_attribute_values_and_line():
+    model = Scaled()
+    graph_module = traced(model)
+
+    model.settings = Settings(scale=3.0)
+
+    message = message_of(graph_module)
+    assert message.startswith(
+        "the graph of Scaled does not hold any more, because a value beside its inputs has changed"
+    )
+    assert "self.settings: it is Settings(scale=3.0), and was Settings(scale=2.0); read at " in message
+    assert "test_outer_reads.py:" in message
+    assert ": return self.layer(x) * self.settings.scale\n" in message
+    assert "Trace the model again, put the value back, or pass it as an input" in message
+
+
+def test_prints_code_and_guards_do_not_show_outer_values():
+    graph_module = traced(Scaled())
+
+    assert texts_of(graph_module) == ["self.settings", "self.settings.scale"]
+    assert list(graph_module.graph.guards) == []
+    assert "settings" not in graph_module.print_readable(print_output=False)
+
+
+def test_a_pickle_asks_for_nothing_beside_its_inputs():
+    model = Scaled()
+    loaded = pickle.loads(pickle.dumps(traced(model)))
+
+    model.settings.scale = 3.0
+
+    assert torch.equal(loaded(X), model.layer(X) * 2)
+
+
+def test_a_graph_does_not_keep_its_model_alive():
+    model = Scaled()
+    graph_module = traced(model)
+    kept = weakref.ref(model), weakref.ref(model.settings)
+
+    del model
+    gc.collect()
+
+    assert [each() for each in kept] == [None, None]
+    assert graph_module(X).shape == (2, 3)
+
+
+def test_unread_and_written_attributes_change_freely():
+    model = Scaled()
+    graph_module = traced(model)
+
+    model.settings.unread = 5.0
+    model.calls = 7
+    model.settings = Settings(unread=6.0)  # gives the same answers
+
+    assert graph_module.supports(X) is True
+
+
+def test_without_enforcement_nothing_is_asked():
+    model = Scaled()
+    graph_module = traced(model, enforce_guards=False)
+
+    model.settings.scale = 3.0
+
+    assert torch.equal(graph_module(X), model.layer(X) * 2)
+
+
+@pytest.mark.parametrize("other", [2, True, 3.0, "2.0", None, [2.0]])
+def test_a_number_of_another_type_is_another_number(other):
+    model = Scaled()
+    model.settings.scale = 1.0 if other is True else 2.0
+    graph_module = traced(model)
+
+    model.settings.scale = other
+
+    assert graph_module.supports(X) is False
+
+
+def test_equal_values_are_the_same_and_nan_is_the_same_as_nan():
+    model = Scaled()
+    for value, same in ((1e300, float("1e300")), (float("nan"), float("nan"))):
+        model.settings.scale = value
+        graph_module = traced(model)
+        model.settings.scale = same
+        assert graph_module.supports(X) is True
+
+
+def test_a_refused_call_writes_nothing():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+            self.rate = 0.5
+
+        def forward(self, x):
+            self.seen.add_(1)
+            return torch.nn.functional.dropout(x, self.rate)
+
+    model = Counting()
+    graph_module = traced(model)
+    model.rate = 0.25
+    generator = torch.get_rng_state()
+
+    message_of(graph_module)
+
+    assert model.seen == 0
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+def shifted(x):
+    return x + SHIFT
+
+
+def counted(x):
+    global CALLS
+    CALLS += 1
+    return x * 2
+
+
+@pytest.fixture
+def _other_shift():
+    yield
+    globals().update(SHIFT=1.0)
+
+
+@pytest.mark.usefixtures("_other_shift")
+def test_globals_of_a_function_are_asked_and_named_with_their_line():
+    graph_module = traced(shifted)
+
+    globals().update(SHIFT=4.0)
+
+    message = message_of(graph_module)
+
+    assert "SHIFT: it is 4.0, and was 1.0; read at " in message
+    assert ": return x + SHIFT\n" in message
+
+
+def test_a_trace_puts_back_a_global_that_the_code_assigns():
+    graph_module = traced(counted)
+
+    assert CALLS == 0
+    assert graph_module.graph.guards.notes == ("forward assigns CALLS, which the graph does not",)
+
+
+class OwnShift(nn.Module):
+    def __init__(self, shift):
+        super().__init__()
+        self.SHIFT, self.shift = 2.0, shift
+
+    def forward(self, x):
+        return self.shift(x + self.SHIFT)  # another SHIFT than the global one
+
+
+@pytest.mark.usefixtures("_other_shift")
+@pytest.mark.parametrize(("shift", "is_supported"), [(torch.neg, True), (shifted, False)])
+def test_an_attribute_is_no_global_of_the_same_name(shift, is_supported):
+    graph_module = traced(OwnShift(shift))
+
+    globals().update(SHIFT=4.0)
+
+    assert graph_module.supports(X) is is_supported
+
+
+def test_variables_of_the_environment_are_asked(monkeypatch):
+    monkeypatch.delenv("FXCORE_TEST_SWITCH", raising=False)
+    graph_module = traced(lambda x: x + 1 if os.environ.get("FXCORE_TEST_SWITCH") else x)
+
+    monkeypatch.setenv("FXCORE_TEST_SWITCH", "on")
+
+    assert "os.environ['FXCORE_TEST_SWITCH']: it is 'on', and was missing; read at " in message_of(graph_module)
+
+
+def test_the_classes_are_as_they_were_after_a_trace():
+    class Base(nn.Module):
+        scale = 2.0
+
+        def forward(self, x):
+            type(self).scale = self.scale  # an assignment to the class
+            return x * self.scale
+
+    before = dict(vars(Base)), dict(vars(Settings)), dict(vars(Scaled))
+
+    traced(Base()), traced(Scaled())
+
+    assert before == (dict(vars(Base)), dict(vars(Settings)), dict(vars(Scaled)))
+
+
+def test_objects_with_slots_and_without_weak_references_are_asked():
+    class Slots:
+        __slots__ = ("scale",)
+
+    model = Scaled()
+    model.settings = Slots()
+    model.settings.scale = 2.0
+    graph_module = traced(model)
+
+    model.settings.scale = 3.0
+
+    assert "self.settings.scale: it is 3.0, and was 2.0" in message_of(graph_module)
+
+
+def test_a_leaf_module_reads_its_attributes_in_each_call():
+    model = nn.Sequential(nn.LeakyReLU(0.5))
+    graph_module = traced(model)
+
+    model[0].negative_slope = 0.25
+
+    assert torch.equal(graph_module(-X), model(-X))

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import math
+import weakref
+
+import pytest
+import torch
+
+from fxcore.state.outer_values import (
+    NO_RAW,
+    OuterValue,
+    OuterValues,
+    WatchedObject,
+    frozen,
+    is_immutable,
+    names_by,
+    shown_frozen,
+)
+
+
+class Kind(enum.Enum):
+    A = 1
+
+
+class Holder:
+    pass
+
+
+SAME = [
+    (lambda: 1.5, lambda: 1.5),
+    (lambda: math.nan, lambda: float("nan")),
+    (lambda: (1, [2, {"a": 3}]), lambda: (1, [2, {"a": 3}])),
+    (lambda: {1, 2}, lambda: {2, 1}),
+    (lambda: collections.deque([1]), lambda: collections.deque([1])),
+    (lambda: functools.partial(torch.add, 1, out=None), lambda: functools.partial(torch.add, 1, out=None)),
+    (lambda: torch.float32, lambda: torch.float32),
+    (lambda: [torch.zeros(2)], lambda: [torch.ones(3)]),  # tensors are no plain values
+    (lambda: Kind.A, lambda: Kind.A),
+    (lambda: torch.relu, lambda: torch.relu),
+]
+OTHER = [
+    (lambda: 1, lambda: 1.0),
+    (lambda: True, lambda: 1),
+    (lambda: 0.0, lambda: -0.0),
+    (lambda: [1, 2], lambda: (1, 2)),
+    (lambda: {"a": 1, "b": 2}, lambda: {"b": 2, "a": 1}),
+    (lambda: {"a": None}, lambda: {"a": torch.zeros(2)}),
+    (lambda: functools.partial(torch.add, 1), lambda: functools.partial(torch.add, 2)),
+    (lambda: torch.relu, lambda: torch.tanh),
+    (lambda: list(range(1000)), lambda: list(range(1001))),
+    (lambda: Kind.A, lambda: 1),
+]
+
+
+@pytest.mark.parametrize(("expected", "obtained"), SAME)
+def test_frozen_values_are_the_same(expected, obtained):
+    assert frozen(expected()) == frozen(obtained())
+
+
+@pytest.mark.parametrize(("expected", "obtained"), OTHER)
+def test_frozen_values_tell_types_signs_and_orders_apart(expected, obtained):
+    assert frozen(expected()) != frozen(obtained())
+
+
+def test_another_object_with_the_read_attributes_is_the_same():
+    first, second = Holder(), Holder()
+    first.scale, second.scale, second.other = 1.0, 1.0, 2.0
+    watched = WatchedObject(first)
+    watched.read["scale"] = frozen(1.0)
+
+    assert watched == frozen(second)
+    second.scale = 2.0
+    assert watched != frozen(second)
+    assert shown_frozen(watched) == "Holder(scale=1.0)"
+
+
+def value_of(holder, name, value):
+    raw = value if is_immutable(value) else NO_RAW
+    by = functools.partial(names_by, weakref.ref(holder))
+    return OuterValue(by, name, f"holder.{name}", frozen(value), raw, [value_of.__code__], 1)
+
+
+def test_the_first_change_is_told_until_the_holder_is_gone():
+    holder = Holder()
+    holder.number, holder.items = 1, [1, 2]
+    values = OuterValues([value_of(holder, "number", 1), value_of(holder, "items", [1, 2])])
+
+    assert values.first_change() is None
+    holder.items.append(3)
+    assert [values.first_change()[0].text, *values.first_change()[0].shown_change([1, 2, 3])] == [
+        *("holder.items", "[1, 2]", "[1, 2, 3]")
+    ]
+    del holder.number
+    assert values.first_change()[0].shown_change(values.first_change()[1]) == ("1", "missing")
+    del holder
+    assert values.first_change() is None
