@@ -168,9 +168,9 @@ def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
     """Yield the tensors, no proxies and no parameters, that a call writes."""
     found = effects_of(kind, target).written(args, kwargs)
     while found:
-        value = found.pop()
+        value = found.pop(0)
         if type(value) in (tuple, list):
-            found += value
+            found[:0] = value
         elif type(value) in ORDINARY:
             yield value
 

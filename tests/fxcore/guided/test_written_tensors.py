@@ -1,0 +1,46 @@
+"""Tensors of the traced code that recorded calls write: later calls compute with the written values."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import fxcore
+
+X, Y = torch.rand(4, 3), torch.rand(4, 3)
+
+
+def with_statistics(x):
+    mean, variance = torch.zeros(3), torch.ones(3)
+    normal = F.batch_norm(x, mean, variance, training=True)
+    return normal + mean + variance
+
+
+def with_out(x):
+    found = torch.empty(0)
+    torch.add(x, 1, out=found)
+    return found * 2
+
+
+def in_place(x):
+    total = torch.zeros(3)
+    F.relu(total.sub_(1), inplace=True)
+    total[0] = x.sum()
+    return total * 2
+
+
+@pytest.mark.parametrize("function", [with_statistics, with_out, in_place])
+def test_a_written_tensor_has_the_values_of_the_run(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(X,))
+
+    torch.testing.assert_close(graph_module(Y), function(Y))
+    torch.testing.assert_close(graph_module(X), function(X))
+
+
+def test_statistics_that_are_only_read_stay_constants():
+    def forward(x):
+        mean, variance = torch.zeros(3), torch.ones(3)
+        return F.batch_norm(x, mean, variance, training=False) + mean
+
+    assert "clone" not in fxcore.symbolic_trace(forward, example_inputs=(X,)).code
