@@ -175,10 +175,7 @@ def _names_of_operators() -> Iterator[str]:
     for name in torch._C._dispatch_get_all_op_names():
         plain = name.replace("::", ".")
         yield plain
-        if plain.count(".") == 1:
-            yield f"{plain}.default"
-        else:
-            yield plain.rpartition(".")[0]
+        yield f"{plain}.default" if plain.count(".") == 1 else plain.rpartition(".")[0]
     for name in getattr(torch._ops, "_higher_order_ops", ()):
         yield f"higher_order.{name}"
 

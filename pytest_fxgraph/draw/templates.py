@@ -32,43 +32,28 @@ def panel(name: str, *values: object) -> str:
 def _environment() -> Environment:
     try:
         import jinja2  # on first use: no test that passes writes a page
+        from markupsafe import Markup, escape
     except ImportError:
         raise ReportError("cannot write a page: the library Jinja2 is not installed; pip install Jinja2") from None
+
+    def visible(value: object) -> object:
+        """Make control characters of a text visible. Markup, which a filter or macro made, stays."""
+        return printable_line(value) if type(value) is str else value
+
+    def data(value: Any) -> str:
+        """Return data as JSON that no browser takes for the end of the script around the data."""
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+        return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_visible,
+        finalize=visible,
     )
-    made.filters.update(lines=_lines, data=_data)
-    made.globals.update(file=_file)
+    # Texts of several lines with visible control characters, data of a script, and styles or scripts of this folder.
+    made.filters.update(lines=lambda text: escape(printable(text)), data=data)
+    made.globals.update(file=lambda name: Markup((HERE / name).read_text(encoding="utf-8")))
     return made
-
-
-def _visible(value: object) -> object:
-    """Make control characters of a text visible. Markup, which a filter or macro made, stays."""
-    return printable_line(value) if type(value) is str else value
-
-
-def _lines(text: str) -> str:
-    """Return a text of several lines with visible control characters, escaped."""
-    from markupsafe import escape
-
-    return escape(printable(text))
-
-
-def _data(value: Any) -> str:
-    """Return data as JSON that no browser takes for the end of the script around the data."""
-    from markupsafe import Markup
-
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _file(name: str) -> str:
-    """Return a style or script of this folder."""
-    from markupsafe import Markup
-
-    return Markup((HERE / name).read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pytest_fxgraph.equivalence.tolerance import Tolerance
+from pytest_fxgraph.equivalence.tolerance import Tolerance, widened
 from pytest_fxgraph.report.numeric_failure import ErrorHistogram
 
 _MOST_BINS = 20  # powers of ten; smaller errors are in the first
@@ -118,7 +118,7 @@ def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Toleran
     if tolerance.is_exact:
         equal = _comparable(expected) == _comparable(obtained)
         if expected.is_floating_point() or expected.is_complex():
-            equal = equal | (_widen(expected).isnan() & _widen(obtained).isnan())
+            equal = equal | (widened(expected).isnan() & widened(obtained).isnan())
         return equal
     wide_expected, wide_obtained = _widen_both(expected, obtained)
     return torch.isclose(wide_obtained, wide_expected, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
@@ -126,11 +126,7 @@ def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Toleran
 
 def _comparable(values: torch.Tensor) -> torch.Tensor:
     """Widen 8-bit floats, because torch cannot compare them."""
-    return _widen(values) if values.is_floating_point() and values.dtype.itemsize == 1 else values
-
-
-def _widen(values: torch.Tensor) -> torch.Tensor:
-    return values.to(torch.complex128 if values.is_complex() else torch.float64)
+    return widened(values) if values.is_floating_point() and values.dtype.itemsize == 1 else values
 
 
 def _widen_both(expected: torch.Tensor, obtained: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as torch_pytree
 
-from fxcore.state.containers import shown
+from fxcore.state.containers import attributes_of, shown
 
 # Values that exist once in a process: two of them are equal only if they are one object.
 SINGLES = (
@@ -84,25 +84,14 @@ def _attributes(value: Any) -> list[tuple[str, Any]] | None:
         return [(".__code__", value.__code__), (".__defaults__", value.__defaults__), (".__closure__", enclosed)]
     if isinstance(value, _WHOLE) or has_equality(value):
         return None
-    slots = {name for kind in type(value).__mro__ for name in _slots_of(kind)}
-    if not slots and not hasattr(value, "__dict__"):
+    if not hasattr(value, "__dict__") and not any(vars(kind).get("__slots__") for kind in type(value).__mro__):
         return None
-    attributes = {
-        **getattr(value, "__dict__", {}),
-        **{name: getattr(value, name) for name in slots if hasattr(value, name)},
-    }
-    return [(f".{name}", attributes[name]) for name in sorted(attributes)]
+    return [(f".{name}", part) for name, part in sorted(attributes_of(value).items())]
 
 
 def has_equality(value: object) -> bool:
     """Return whether the class of a value defines `==`."""
     return getattr(type(value), "__eq__", None) is not object.__eq__
-
-
-def _slots_of(kind: type) -> tuple[str, ...]:
-    slots = kind.__dict__.get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 def _registered_parts(value: object) -> list[tuple[str, Any]] | None:

@@ -211,7 +211,7 @@ def _largest_magnitude(tensor: torch.Tensor) -> float:
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
     # Narrow types are widened: some know no comparison, and the magnitude of a complex number may overflow.
-    wide = tensor if tensor.dtype in (torch.float32, torch.float64) else _wide(tensor)
+    wide = tensor if tensor.dtype in (torch.float32, torch.float64) else widened(tensor)
     largest = float(torch.linalg.vector_norm(wide, math.inf))
     if math.isfinite(largest):
         return largest
@@ -219,5 +219,6 @@ def _largest_magnitude(tensor: torch.Tensor) -> float:
     return float(finite.max()) if finite.numel() else 0.0
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in double precision."""
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
