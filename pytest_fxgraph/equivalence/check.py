@@ -27,7 +27,7 @@ from pytest_fxgraph.equivalence.run_differences import differences_of_runs
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuity import could_fail, vacuous_error
-from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, UncomparableError
+from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, UncomparableError, VacuousCheckError
 from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
 
@@ -81,7 +81,7 @@ class EquivalenceCheck:
     fp64_reference: bool = False  # drop values that are as near to a run in double precision as eager's values
     allow_vacuous: bool = False  # pass a check that could not have failed
     reproduction: ReproductionFolder | None = None  # the folder for scripts of mismatches, if the user asked for them
-    second_call: bool = False  # call both twice even if the first call leaves nothing behind
+    second_call: bool = False  # call both twice even if the first call leaves nothing behind, away from the ends
     explains: bool = True  # find the first operator that differs, with further runs
     tells_path: bool = False  # add the values on the way to the error, for a report
 
@@ -94,7 +94,7 @@ class EquivalenceCheck:
 
         A guard that was made before tracing restores the model even if tracing changed it. `mode` is for messages.
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, and
-        VacuousCheckError if the check could not have failed.
+        VacuousCheckError if the check could not have failed on any sample.
         """
         __tracebackhide__ = True
         guard = guard or Snapshot()
@@ -103,12 +103,23 @@ class EquivalenceCheck:
         guard.include(graph_call.readable)
         names = StateNames(guard.state_of(model))
         twice = self.second_call or may_keep_state(graph_call.graph, graph_call.call)
+        says_nothing: list[VacuousCheckError] = []
         with globals_kept():
             for sample in range(self.samples):
                 arguments = self.arguments if sample == 0 else fresh_sample(self.arguments, self.seed + sample)
-                settings = RunSettings(arguments, names, guard, self.seed + sample, self.grads, second_call=twice)
+                settings = RunSettings(
+                    arguments,
+                    names,
+                    guard,
+                    self.seed + sample,
+                    self.grads,
+                    second_call=twice,
+                    second_inputs="inner" if self.second_call else "others",
+                )
                 context = CheckContext(self.subject, mode, sample, self.samples, self.seed)
-                _Sample(self, model, graph_call, settings, context).compare()
+                says_nothing += _Sample(self, model, graph_call, settings, context).compare()
+        if len(says_nothing) == self.samples:
+            raise says_nothing[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +132,8 @@ class _Sample:
     settings: RunSettings
     context: CheckContext
 
-    def compare(self) -> None:
-        """Run both, and raise the errors of `EquivalenceCheck.run`."""
+    def compare(self) -> list[VacuousCheckError]:
+        """Run both, raise the errors of a difference, and return the error of a sample that could not have failed."""
         __tracebackhide__ = True
         check, context = self.check, self.context
         expected, obtained, mismatches = self._run_both()
@@ -145,8 +156,9 @@ class _Sample:
             mismatches = [*mismatches, *self._unread_inputs()]
         if mismatches:
             raise self._explained(expected, mismatches)
-        if not check.allow_vacuous and not could_fail(expected, self.settings.arguments, check.comparison):
-            raise vacuous_error(expected, check.comparison, context)
+        if check.allow_vacuous or could_fail(expected, self.settings.arguments, check.comparison):
+            return []
+        return [vacuous_error(expected, check.comparison, context)]
 
     def _explained(self, expected: RunResult, mismatches: list[Mismatch]) -> MismatchError:
         """Return the error of the mismatches, with the place of divergence and the possible causes."""

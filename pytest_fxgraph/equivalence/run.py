@@ -76,7 +76,7 @@ class RunSettings:
     grads: bool
     trust_versions: bool = False  # do not read all parameters; the next run must read them
     second_call: bool = False  # call twice even if the first call leaves no state behind
-    second_inputs: Literal["others", "same"] = "others"  # other inputs show a kept result
+    second_inputs: Literal["others", "inner", "same"] = "others"  # other inputs show a kept result
 
 
 def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
@@ -134,8 +134,9 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
 
 def _second_output(call: Callable[..., Any], root: object, settings: RunSettings) -> SecondOutput:
     """Call once more, with the state after the first call, and with other inputs of the same shapes."""
-    has_others = settings.second_inputs == "others"
-    drawn = fresh_sample(settings.arguments, settings.seed, is_inner=True) if has_others else settings.arguments
+    drawn, kind = settings.arguments, settings.second_inputs
+    if kind != "same":
+        drawn = fresh_sample(drawn, settings.seed, is_inner=kind == "inner")
     copied = copy_arguments(drawn).arguments
     with torch.no_grad() if settings.grads else contextlib.nullcontext(), globals_kept(generators=False):
         try:

@@ -121,6 +121,13 @@ def test_a_check_without_a_finite_value_is_an_error_with_its_reason(model, reaso
     FxEquivalence()(model, values(4), allow_vacuous=True)
 
 
+def test_one_sample_that_could_differ_is_enough():
+    with pytest.raises(VacuousCheckError, match="No magnitude in the output exceeds 0"):
+        FxEquivalence()(lambda x: x * 2, torch.zeros(8))
+
+    FxEquivalence()(lambda x: x * 2, torch.zeros(8), samples=2)  # the second sample is drawn
+
+
 def test_an_example_of_hypothesis_that_says_nothing_is_passed_over():
     seen = []
 

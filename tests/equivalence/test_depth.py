@@ -82,7 +82,6 @@ MODELS = {
     "indices": (lambda: nn.Sequential(nn.Embedding(5, 3)), torch.tensor([[1, 4], [0, 2]])),
     "sparse gradients": (lambda: nn.Sequential(nn.Embedding(5, 3, sparse=True)), torch.tensor([1, 4])),
     "an expanded input": (lambda: nn.Linear(3, 3), torch.ones(1, 3).expand(4, 3)),
-    "no elements": (lambda: nn.Linear(3, 3), torch.empty(0, 3)),
 }
 
 
@@ -90,6 +89,10 @@ MODELS = {
 @pytest.mark.parametrize(("make", "inputs"), MODELS.values(), ids=MODELS.keys())
 def test_models_of_every_kind_agree_with_their_graphs_in_both_modes_with_gradients(make, inputs):
     FxEquivalence()(make(), inputs, modes=BOTH, grads=True, samples=3)
+
+
+def test_a_model_agrees_on_no_elements_where_the_user_allows_it():
+    FxEquivalence()(nn.Linear(3, 3), torch.empty(0, 3), modes=BOTH, grads=True, samples=3, allow_vacuous=True)
 
 
 FUNCTIONS = {
@@ -107,7 +110,7 @@ FUNCTIONS = {
                   (torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),)),
     "eight bits": (lambda x: x.to(torch.float8_e4m3fn), lambda x: (x + 1).to(torch.float8_e4m3fn), (torch.ones(4),)),
     "ragged": (lambda x: x * 2, lambda x: x * 3, (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),)),
-    "not a number": (lambda x: torch.log(x), lambda x: torch.log(x).nan_to_num(), (torch.tensor([-1.0, 0.0]),)),
+    "not a number": (lambda x: torch.log(x), lambda x: torch.log(x).nan_to_num(), (torch.tensor([-1.0, 0.0, 2.0]),)),
     "no dimension": (lambda x: x * 2, lambda x: x * 3, (torch.tensor(3.0),)),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import fxcore
-from tests.outside_transforms.case import Model, t, wrong
+from tests.outside_transforms.case import SEARCH, Model, t, wrong
 
 
 @wrong(lambda: t(3, 4))
@@ -94,7 +94,7 @@ class RingBufferStandsStill(Model):
         return self.ring.sum(0)
 
 
-@wrong(lambda: t(3, 4))
+@wrong(lambda: t(3, 4), SEARCH)
 class GreatestOfTheFirstCall(Model):
     """An observer keeps the greatest value of all calls; the graph overwrites it."""
 
@@ -223,7 +223,7 @@ class LeafTracer(fxcore.Tracer):
         return True
 
 
-@wrong(lambda: t(3, 4))
+@wrong(lambda: t(3, 4), SEARCH)
 class ScaleOfTheFirstCall(Model):
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of nn.Sequential's input
         return input / input.abs().max()
