@@ -20,7 +20,7 @@ from fxcore.node import NO_KWARGS, Argument, Node, Target, check_target, map_arg
 from fxcore.node_data import purity
 from fxcore.node_data.arguments import freeze, map_values
 from fxcore.node_data.attribute_paths import has_attribute
-from fxcore.node_data.namespace import Namespace, snake_case
+from fxcore.node_data.namespace import Namespace, name_for_text, snake_case
 from fxcore.node_data.printing import graph_text, print_table
 from fxcore.nodes import lint
 from fxcore.nodes.dead_code import is_needed_unread, remove_unread
@@ -256,12 +256,11 @@ class Graph:
         return self.create_node(op="output", target="output", args=(result,), type_expr=type_expr)
 
     def _target_to_str(self, target: Target | None) -> str:
-        if callable(target):
-            return snake_case(target.__name__)
-        if not isinstance(target, str):
+        if type(target) is str:
+            return name_for_text(target)
+        if not callable(target):
             raise GraphArgumentError(f"Expected target to be str, got {type(target)}: {target!r} cannot name a node")
-        is_magic = target.startswith("__") and target.endswith("__")
-        return snake_case(target[2:-2] if is_magic else target)
+        return snake_case(target.__name__)
 
     # Copying nodes.
 

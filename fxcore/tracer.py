@@ -8,7 +8,7 @@ import inspect
 import math
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from traceback import walk_tb
 from types import FunctionType, ModuleType, TracebackType
@@ -25,8 +25,8 @@ from fxcore.graph_module import GraphModule
 from fxcore.guards import Guards, take_guards
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
-from fxcore.node_data.module_stack import nested_call
-from fxcore.nodes.node_list import append, make_node
+from fxcore.node_data.module_stack import ModuleCall, nested_call
+from fxcore.nodes.node_list import appender
 from fxcore.proxy import ParameterProxy, Proxy, TracerBase
 from fxcore.seams import Seam
 from fxcore.serialization.pickling import RETRACE, CodeOnlyModule
@@ -56,8 +56,10 @@ __all__ = ["Tracer"]
 # The trace with an example: it takes the tracer, the arguments of `trace`, and the example.
 TRACE_WITH_EXAMPLE: Seam[..., Graph] = Seam()
 
-# `create_proxy` does the work of these methods at once where they are not overridden.
+# `create_proxy` does the work of these methods at once where they are not overridden,
 _RECORDING_METHODS = ("create_arg", "create_node", "proxy")
+# and a leaf is recorded without any of these.
+_MODULE_METHODS = ("call_module", "create_proxy", "is_leaf_module", "path_of_module", "_is_one_call")
 
 # Containers that a Tracer treats as TracerBase does.
 _ORDINARY_CONTAINERS = frozenset({list, dict, slice})
@@ -70,8 +72,10 @@ class Tracer(TracerBase):
     `create_node`, `create_proxy`, `proxy`, `iter`, `to_bool` and `keys` to change the recording.
     """
 
-    # The insertion point of the graph while calls are recorded fast; see `allow_fast_recording`.
+    # The insertion point of the graph, and the recorder, while calls are recorded fast; see `allow_fast_recording`.
     _fast_insert: Callable[[Node], None] | None = None
+    _record_call: Callable[..., Proxy]
+    _leaf_kinds: set[type] | None = None  # classes of modules that are recorded without `call_module`
 
     def __init__(
         self,
@@ -187,42 +191,63 @@ class Tracer(TracerBase):
         proxy_factory_fn: Callable[[Node], Any] | None = None,
     ) -> Any:
         """Record a call on values and proxies, and return the proxy for its result."""
-        graph = self.graph
-        if (
-            self._fast_insert is None
-            or graph._insert is not self._fast_insert
-            or graph._owning_module is not None
-            or graph._index is not None
-            or type_expr is not None
-            or proxy_factory_fn is not None
-        ):
+        if type_expr is not None or proxy_factory_fn is not None or not self._records_fast():
             return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
+        scope = self.scope
+        place = (scope.module_path, scope.module_type)
+        return self._record_call(kind, target, args, kwargs, name, place, self._current_call())
+
+    def _records_fast(self) -> bool:
+        graph, insert = self.graph, self._fast_insert
+        return insert is not None and graph._insert is insert and graph._owning_module is None and graph._index is None
+
+    def _recorder(self) -> Callable[..., Proxy]:
+        """Return a function that records a call in a place, and returns its proxy."""
+        graph, places, create_arg = self.graph, self.node_name_to_scope, self.create_arg
+        append, is_meta_preserved = appender(graph), traceback.has_preserved_node_meta
+
         # Does the work of create_arg, create_node and proxy at once. Without that, tracing takes 1.1 (mostly modules)
         # to 1.4 times as long (mostly functions), a Transformer 1.2 to 1.7 times.
-        inputs: dict[Any, None] = {}
-        node_args = []
-        for value in args:
-            if type(value) is Proxy:
-                value = value.node
-                inputs[value] = None
-            elif type(value) not in CONSTANT_TYPES:
-                value = freeze(self.create_arg(value), inputs)
-            node_args.append(value)
-        node_kwargs = freeze(self.create_arg(kwargs), inputs) if kwargs else NO_KWARGS
-        node = make_node(graph, kind, target, tuple(node_args), node_kwargs, inputs)
-        unique = append(graph, node, graph._target_to_str(target) if name is None else name)
-        scope = self.scope
-        self.node_name_to_scope[unique] = scope.module_path, scope.module_type
-        if traceback.has_preserved_node_meta():
-            node._meta = traceback.meta_for_new_node()
-        elif self.module_stack:
-            node._meta = self._current_call()
-        if self.record_sources:
-            self._note_source(node)
-        proxy = Proxy.__new__(Proxy)
-        proxy.tracer = self
-        proxy.node = node
-        return proxy
+        def record(
+            kind: str,
+            target: Target,
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+            name: str | None,
+            place: tuple[str, Any],
+            call: ModuleCall | None,
+        ) -> Proxy:
+            inputs: dict[Any, None] = {}
+            node_args = []
+            for value in args:
+                if type(value) is Proxy:
+                    value = value.node
+                    inputs[value] = None
+                elif type(value) not in CONSTANT_TYPES:
+                    value = freeze(create_arg(value), inputs)
+                node_args.append(value)
+            node_kwargs = freeze(create_arg(kwargs), inputs) if kwargs else NO_KWARGS
+            candidate = graph._target_to_str(target) if name is None else name
+            node = append(kind, target, tuple(node_args), node_kwargs, inputs, candidate)
+            places[node._name] = place
+            node._meta = traceback.meta_for_new_node() if is_meta_preserved() else call
+            if self.record_sources:
+                self._note_source(node)
+            proxy = Proxy.__new__(Proxy)
+            proxy.tracer = self
+            proxy.node = node
+            return proxy
+
+        return record
+
+    def _record_leaf(self, module: nn.Module, args: tuple[Any, ...]) -> Proxy:
+        """Record a call of a module with one value, as `call_module` does for a leaf."""
+        path = self.path_of_module(module)
+        count = self.num_calls.get(path, 0)
+        self.num_calls[path] = count + 1
+        place = (path, type(module))
+        call = nested_call(self._current_call(), f"{path}@{count}" if count else path, place)
+        return self._record_call("call_module", path, args, NO_KWARGS, None, place, call)
 
     def allow_fast_recording(self, is_allowed: bool) -> None:
         """Let `create_proxy` record in fewer steps from now on if the result is the same, or never.
@@ -236,10 +261,17 @@ class Tracer(TracerBase):
             and type(graph) is Graph
             and "create_node" not in vars(graph)
             and not (self.record_stack_traces or self.check_mutable_operations)
-            and all(getattr(type(self), name) is getattr(Tracer, name) for name in _RECORDING_METHODS)
-            and vars(self).keys().isdisjoint(_RECORDING_METHODS)
+            and not self._overrides_any(_RECORDING_METHODS)
         )
-        self._fast_insert = graph._insert if is_plain else None
+        self._fast_insert = self._leaf_kinds = None
+        vars(self).pop("_record_call", None)  # it refers to this tracer
+        if is_plain:
+            self._fast_insert, self._record_call = graph._insert, self._recorder()
+            self._leaf_kinds = None if self._overrides_any(_MODULE_METHODS) else set()
+
+    def _overrides_any(self, names: tuple[str, ...]) -> bool:
+        is_in_class = any(getattr(type(self), name) is not getattr(Tracer, name) for name in names)
+        return is_in_class or not vars(self).keys().isdisjoint(names)
 
     def create_arg(self, a: Any) -> Argument:
         """Return the argument of a node that stands for `a`.
@@ -401,7 +433,7 @@ class Tracer(TracerBase):
             patcher,
             modules,
             every_attribute=type(self).getattr is not Tracer.getattr,
-            every_call=any(_calls_itself(module) for module in modules),
+            every_call=_call_themselves(modules),
         ) as self._replaced:
             self._patch_functions()
             self._patch_globals(names)
@@ -489,11 +521,18 @@ class Tracer(TracerBase):
     def _on_module_call(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Hand a call of a module to `call_module`; `run` makes the call."""
         kind = type(module)
-        if kind not in self._seen_kinds or "forward" in module.__dict__:
+        kinds, is_own = self._leaf_kinds, "forward" in module.__dict__
+        # To record most leaves in one step takes N of the time of a model of modules.
+        is_simple = len(args) == 1 and type(args[0]) is Proxy and not kwargs and not is_own
+        if kinds and kind in kinds and is_simple and self._records_fast():
+            return self._record_leaf(module, args)
+        if kind not in self._seen_kinds or is_own:
             self._seen_kinds.add(kind)
             names = getattr(getattr(module, "forward", module), "__globals__", None)
             if names is not None:
                 self._patch_globals(names)
+            if kinds is not None and not is_own and self.is_leaf_module(module, ""):
+                kinds.add(kind)
         return self.call_module(module, functools.partial(run, module), args, kwargs)
 
     def _on_attribute_read(self, name: str, value: Any) -> Any:
@@ -519,9 +558,11 @@ def module_path_of(traceback: TracebackType | None) -> str:
     return path
 
 
-def _calls_itself(module: nn.Module) -> bool:
-    """Return whether calling a module goes another way than from `__call__` to `_call_impl` of nn.Module."""
-    return module._compiled_call_impl is not None or type(module)._call_impl is not nn.Module._call_impl
+def _call_themselves(modules: Collection[nn.Module]) -> bool:
+    """Return whether calling some module goes another way than from `__call__` to `_call_impl` of nn.Module."""
+    return any(module._compiled_call_impl is not None for module in modules) or any(
+        kind._call_impl is not nn.Module._call_impl for kind in {type(module) for module in modules}
+    )
 
 
 @RETRACE.provide

@@ -31,6 +31,12 @@ def snake_case(text: str) -> str:
     return _LOWER_THEN_UPPER.sub(r"_\1", text).lower()
 
 
+@functools.lru_cache(maxsize=16384)
+def name_for_text(target: str) -> str:
+    """Return a wish for the name of a node whose target is a path or a method: `__getitem__` -> `getitem`."""
+    return snake_case(target[2:-2] if target.startswith("__") and target.endswith("__") else target)
+
+
 @functools.lru_cache(maxsize=65536)
 def _split(candidate: str) -> tuple[str, str, int | None]:
     """Return a legal form of `candidate`, its base, and the number at its end or None."""

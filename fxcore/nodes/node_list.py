@@ -6,7 +6,7 @@ New nodes, and copies of nodes for another graph, go to the end of the list in f
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fxcore.node import Node, set_fields
@@ -113,12 +113,25 @@ def make_node(
     return node
 
 
-def append(graph: Any, node: Node, candidate: str) -> str:
-    """Put a node at the end of a graph, under a name close to `candidate`; return the name."""
-    node._name = name = graph._graph_namespace.create_name(candidate, node)
-    link_last(graph._root, node)
-    graph._len += 1
-    return str(name)
+def appender(graph: Any) -> Callable[..., Node]:
+    """Return a function that makes nodes at the end of a graph.
+
+    It takes opcode, target, immutable arguments and keyword arguments, the values in them, and a wish for the name.
+    """
+    root, create_name, new = graph._root, graph._graph_namespace.create_name, Node.__new__
+
+    # A closure of few calls: with a function for each step, a trace takes N times as long.
+    def append(op: str, target: Any, args: Any, kwargs: Any, inputs: dict[Node, None], candidate: str) -> Node:
+        node = new(Node)
+        set_fields(node, graph, create_name(candidate, node), op, target, args, kwargs, inputs)
+        last = root._prev
+        node._sort_key = last._sort_key + GAP
+        node._prev, node._next = last, root
+        last._next = root._prev = node
+        graph._len += 1
+        return node
+
+    return append
 
 
 def link_last(root: Node, node: Node) -> None:
@@ -135,6 +148,7 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
     `copies` maps each value to the value that the copies read in its place. Nodes in it are not copied; the new copies
     are added to it.
     """
+    append = appender(graph)
     for node in nodes:
         if node in copies:
             continue
@@ -148,10 +162,9 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
             args = map_values(args, copies.__getitem__)
             kwargs = map_values(kwargs, copies.__getitem__) if kwargs else kwargs
             inputs = {copies[value]: None for value in node._input_nodes}
-        copies[node] = copied = make_node(graph, node._op, node._target, args, kwargs, inputs)
+        copies[node] = copied = append(node._op, node._target, args, kwargs, inputs, node._name)
         copied._type = node._type
         copied._meta = copied_meta(node)
-        append(graph, copied, node._name)
     return None
 
 

@@ -38,16 +38,15 @@ def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], d
     while unvisited:
         path, module = unvisited.pop()
         paths.setdefault(module, path)
-        prefix = f"{path}." if path else ""
-        attributes = vars(module)
+        attributes = module.__dict__
         if not _NEVER_CONSTANT.issuperset(map(type, attributes.values())):
+            prefix = f"{path}." if path else ""
             constants.update(
                 {value: prefix + name for name, value in attributes.items() if isinstance(value, ATTRIBUTE_TYPES)}
             )
-        if module._modules:
-            unvisited += [
-                (prefix + name, child) for name, child in reversed(module._modules.items()) if child is not None
-            ]
+        if children := module._modules:
+            prefix = f"{path}." if path else ""
+            unvisited += [(prefix + name, child) for name, child in reversed(children.items()) if child is not None]
     if type(root).named_modules is not nn.Module.named_modules:
         paths = {module: path for path, module in root.named_modules()}
     return paths, constants
