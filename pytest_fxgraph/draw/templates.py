@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -42,8 +44,8 @@ def _environment() -> Environment:
         undefined=jinja2.StrictUndefined,
         finalize=_visible,
     )
-    made.filters.update(lines=_lines, data=_data)
-    made.globals.update(file=_file)
+    made.filters.update(lines=_lines, data=_data, digest=_digest)
+    made.globals.update(file=_file, script=_script)
     return made
 
 
@@ -65,6 +67,17 @@ def _data(value: Any) -> str:
 
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _digest(script: str) -> str:
+    """Return the digest of a script by which a browser knows the script that the page allows."""
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+
+
+@functools.cache
+def _script() -> str:
+    """Return the one script of a page."""
+    return _file("placement.js") + _file("picture.js") + _file("page.js")
 
 
 def _file(name: str) -> str:
