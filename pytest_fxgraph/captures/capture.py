@@ -265,23 +265,18 @@ class Capture:
         graphs = {"graph": self.graphs}
         if not isinstance(self._backward_graphs, Unavailable):
             graphs["backward"] = self.backward_graphs
-        values = [guard for guard in self.guards if guard.kind == "value"]
-        found: dict[str, Sequence[Break | Recompile | SkippedFrame | Guard]] = {
-            "break": self.breaks,
-            "recompile": self.recompiles,
-            "skipped": self.skipped,
-            "fallback": self.fallbacks,
-            "guard": values,
-        }
-        notes = [f"{kind}: {each.text}" for kind, all_of_kind in found.items() for each in all_of_kind]
+        places = {f"{kind}: {each.text}": each.place.line_of_source for kind, each in reversed(self.findings)}
+        notes = [f"{kind}: {each.text}" for kind, each in self.findings]
+        notes += [f"guard: {guard.text}" for guard in self.guards if guard.kind == "value"]
         made = _joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
-        made.meta[PLACES_OF_NOTES] = {
-            f"{kind}: {each.text}": each.place.line_of_source
-            for kind, all_of_kind in found.items()
-            for each in reversed(all_of_kind)
-            if not isinstance(each, Guard)
-        }
+        made.meta[PLACES_OF_NOTES] = places
         return made
+
+    @property
+    def findings(self) -> list[tuple[str, Break | Recompile | SkippedFrame]]:
+        """The breaks, recompiles and functions left to Python, each with its kind as goldens name it."""
+        kinds = ("break", self.breaks), ("recompile", self.recompiles), ("skipped", self.skipped)
+        return [(kind, each) for kind, found in (*kinds, ("fallback", self.fallbacks)) for each in found]
 
     def refuse_empty(self) -> None:
         """Raise CaptureError if there is no graph at all."""

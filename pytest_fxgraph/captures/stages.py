@@ -19,7 +19,7 @@ from pytest_fxgraph.choices import FRONTENDS
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.origins import Origins
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
-from pytest_fxgraph.report.printable import first_lines
+from pytest_fxgraph.report.printable import first_lines, printable_line
 from pytest_fxgraph.report.stage_strip import StageStrip, StripNode, StripStage
 
 DECOMPOSE = "decompose"
@@ -227,7 +227,7 @@ def _passed(step: Callable[[Any], Any], made: Sequence[Stage]) -> fxcore.GraphMo
 
 
 def _name_of(step: StageStep) -> str:
-    return step if isinstance(step, str) else str(getattr(step, "__name__", type(step).__name__))
+    return printable_line(step if isinstance(step, str) else str(getattr(step, "__name__", type(step).__name__)))
 
 
 def _stage(

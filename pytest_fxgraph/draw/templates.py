@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent
+SCRIPTS = ("placement.js", "picture.js", "page.js")
 
 
 def page_from(**values: object) -> str:
@@ -54,6 +57,21 @@ def _environment() -> Environment:
         finalize=visible,
     )
     # Texts of several lines with visible control characters, data of a script, and styles or scripts of this folder.
-    made.filters.update(lines=lambda text: escape(printable(text)), data=data)
-    made.globals.update(file=lambda name: Markup((HERE / name).read_text(encoding="utf-8")))
+    made.filters.update(lines=lambda text: escape(printable(text)), data=data, digest=_digest)
+    made.globals.update(file=lambda name: Markup(_text_of(name)), script=lambda: Markup(_script()))
     return made
+
+
+def _digest(script: str) -> str:
+    """Return the digest of a script by which a browser knows the script that the page allows."""
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+
+
+@functools.cache
+def _script() -> str:
+    """Return the one script of a page."""
+    return "".join([_text_of(name) for name in SCRIPTS])
+
+
+def _text_of(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -16,17 +16,20 @@ from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend, check_options, shows_options
+from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.errors import GateError, GoldenMissingError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.fixture import Expectation
 from pytest_fxgraph.gate.obtained import Hooks
 from pytest_fxgraph.gate.paths import golden_layout, golden_root, shown, slashed_path
-from pytest_fxgraph.gate.table_numbers import measured_numbers, row_values
+from pytest_fxgraph.gate.table_numbers import COLUMN_OF_FINDING, findings_of, measured_numbers, row_values
 from pytest_fxgraph.goldens.files import golden_path, variant_path, variant_paths
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import check_rules, differences
 from pytest_fxgraph.goldens.table_rows import Row, decode_table, digest_of, encode_table, number_text
+from pytest_fxgraph.report.change_data import change_data
+from pytest_fxgraph.report.change_text import describe_change, describe_place
 from pytest_fxgraph.report.clusters import key_of
 from pytest_fxgraph.report.outcome import Outcome, Told
 
@@ -54,8 +57,11 @@ class RowOptions(TypedDict, total=False):
 class ObtainedRow:
     """The numbers of a subject as a row, and the rules for comparing the row."""
 
-    def __init__(self, row: Row, tolerance: Mapping[str, Any], better: Mapping[str, str]) -> None:
+    def __init__(
+        self, row: Row, tolerance: Mapping[str, Any], better: Mapping[str, str], findings: Sequence[Change] = ()
+    ) -> None:
         self._row, self._tolerance, self._better = row, tolerance, better
+        self._findings = tuple(findings)  # breaks and other findings of a capture, with their lines
         self.new_text = encode_table([row])
 
     def matches(self, text: str) -> bool:
@@ -80,13 +86,22 @@ class ObtainedRow:
                 f"its own with fx_table(row=...), or if the test was renamed: {command}"
             )
             return Told(line, (line,))
+        findings = self._findings_behind(golden)
         more, section = [f"  {line}" for line in found[1:]], ""
+        if len(more) > _MOST_MORE or findings:
+            places = [line for each in findings for line in (describe_change(each), f"    {describe_place(each)}")]
+            section = "\n".join([f"row {golden.name!r}", *found, *places])
         if len(more) > _MOST_MORE:
-            section = "\n".join([f"row {golden.name!r}", *found])
             more = [*more[: _MOST_MORE - 1], f"  and {len(more) - _MOST_MORE + 1} more columns, in the section below"]
         head = f"row {golden.name!r} of {table} does not match: {found[0]}"
         lines = (head, *more, "  if that is right, accept it with", f"    {command}")
-        return Told(found[0], lines, section, key_of(("table", *found)))
+        cluster = key_of(("table", *found))
+        return Told(found[0], lines, section, cluster, change_data(Difference("table", findings), cluster))
+
+    def _findings_behind(self, golden: Row) -> tuple[Change, ...]:
+        """Return the findings of the kinds that are more than in the golden row."""
+        more = [column for column, value in self._row.values.items() if value > golden.values.get(column, 0)]
+        return tuple([each for each in self._findings if COLUMN_OF_FINDING[each.subject] in more])
 
     def another_level(self, text: str, golden: Row) -> None:
         """Return None: rows have one level only."""
@@ -197,7 +212,8 @@ class TableExpectation(Expectation):
         self._attempt.compared("fx_table")
         test = str(item.nodeid).partition("::")[2]
         name = options.get("row") or test
-        values = self._measured(subject, name)
+        graphs = self._graphs_of(subject)
+        values = self._measured(graphs, name)
         base = golden_path(
             slashed_path(item.path, item.config.rootpath),
             [],
@@ -206,18 +222,19 @@ class TableExpectation(Expectation):
             options.get("name"),
             is_beside=golden_layout(item.config).is_beside,
         )
-        obtained = ObtainedRow(Row(name, test, values), options.get("tolerance") or {}, options.get("better") or {})
+        rules = options.get("tolerance") or {}, options.get("better") or {}
+        obtained = ObtainedRow(Row(name, test, values), *rules, findings_of(graphs))
         place = TableRow(item, self._attempt, base, name, obtained)
         data = place.row_data()
         if any(outcome.row == data for outcome in self._attempt.outcomes):
             raise GateError(f"this test compares two subjects with the row {name!r}; name them with fx_table(row=...)")
         return compare(place, obtained, Outcome(str(item.nodeid), place.shown, LEVEL, "matched", row=data))
 
-    def _measured(self, subject: object, row: str) -> dict[str, int | float]:
+    def _measured(self, graphs: object, row: str) -> dict[str, int | float]:
         __tracebackhide__ = True
         options = self._options
         values = row_values(
-            self._graphs_of(subject),
+            graphs,
             measured_numbers(options.get("extra") or {}, row),
             costs=options.get("costs"),
             example_inputs=options.get("example_inputs"),

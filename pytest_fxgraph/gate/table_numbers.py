@@ -12,6 +12,7 @@ from fxcore.transforms.analysis.values import example_arguments
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.costs import costs_on
 from pytest_fxgraph.captures.shapes import arguments_in_order
+from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.levels import operator_counts
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.costs import CostBlock
@@ -20,6 +21,8 @@ from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED, QUANTIZED
 from pytest_fxgraph.goldens.table_rows import KEYS, Values
 
+# The column of a table that counts a finding, by the kind of the finding.
+COLUMN_OF_FINDING = {"break": "breaks", "recompile": "recompiles", "skipped": "skipped", "fallback": "fallbacks"}
 _GRANULARITY = re.compile(r"\] (?:as [^:(]*)?(?:per (?:tensor|channel)|in groups of)\b")
 
 
@@ -40,6 +43,16 @@ def numbers_of(subject: Any) -> dict[str, int | float]:
     numbers["nodes"] = sum(map(_nodes_in, documents))
     quantized = sum(map(_quantized_in, documents))
     return {**numbers, QUANTIZED: quantized} if quantized else dict(numbers)
+
+
+def findings_of(subject: Any) -> list[Change]:
+    """Return the breaks, recompiles and functions left to Python of a capture as changes, with their lines."""
+    if not isinstance(subject, Capture):
+        return []
+    return [
+        Change("signature", "added", kind, each.text, source=each.place.line_of_source or None, operator=each.text)
+        for kind, each in subject.findings
+    ]
 
 
 def _graphs_of(subject: Any) -> list[Any]:

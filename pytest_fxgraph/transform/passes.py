@@ -21,6 +21,7 @@ from pytest_fxgraph.equivalence.check import GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, owner_of, with_graph_module
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in, with_programs
 
 # The argument of a pass, from the smallest to the largest.
@@ -75,13 +76,13 @@ def steps_of(transform: Any) -> list[tuple[str, Any]]:
 
 
 def name_of_step(step: Any) -> str:
-    """Return the name of a transform: of the function, or of the class."""
+    """Return the name of a transform in one line: of the function, or of the class."""
     function = getattr(step, "func", step)  # of a functools.partial
     try:
         name = getattr(function, "__name__", None)
     except Exception:  # a property of the user's
         name = None
-    return str(name or type(step).__name__)
+    return printable_line(str(name or type(step).__name__))
 
 
 def apply_step(step: Any, given: Any, form: Form | None = None) -> Applied:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import sys
@@ -44,3 +46,14 @@ def test_without_jinja_the_error_names_it(monkeypatch):
 
     with pytest.raises(ReportError, match="cannot write a page: the library Jinja2 is not installed; pip install"):
         page_text(PageContent("run"), [])
+
+
+def test_a_page_allows_its_own_script_by_digest_and_no_other():
+    page = page_text(PageContent("a page"), [])
+
+    (policy,) = re.findall('<meta http-equiv="Content-Security-Policy" content="(.*?)">', page)
+    (script,) = re.findall("<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert allowed["script-src"] == f"'sha256-{digest}'"
+    assert allowed["default-src"] == "'none'"

@@ -159,3 +159,27 @@ def test_other_results_are_refused():
 def test_a_partial_is_named_by_its_function():
     assert name_of_step(partial(named, verbose=True)) == "named"
     assert name_of_step(OnModules()) == "OnModules"
+
+
+def test_the_name_of_a_pass_is_one_line_that_no_build_obeys():
+    def transform(gm):
+        return gm
+
+    transform.__name__ = "a pass\n::error file=x.py::y"
+    inner = partial(transform)
+
+    assert name_of_step(transform) == name_of_step(inner) == "a pass\\n::error file=x.py::y"
+    transform.__name__ = "::error::y"
+    assert name_of_step(transform) == "\\x3a:error::y"
+
+
+def test_no_message_about_a_pass_begins_a_line_with_its_name():
+    def transform(gm):
+        return 3
+
+    transform.__name__ = "a pass\n::error::y"
+
+    with pytest.raises(SubjectError) as caught:
+        apply_step(transform, traced())
+
+    assert not any(line.startswith("::") for line in str(caught.value).splitlines())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import linecache
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,3 +189,51 @@ def test_goldens_of_captures_pass_in_a_fresh_process_and_under_xdist(pytester):
     assert pytester.runpytest_subprocess("--fx-update-golden").ret == 0
     assert pytester.runpytest_subprocess().ret == 0
     assert pytester.runpytest_subprocess("-n", "2").ret == 0
+
+
+PLACES = """
+import torch
+from model import Net
+
+X = torch.ones(2, 4)
+
+def test_capture(fx_capture, fx_golden):
+    assert fx_capture(Net(), X) == fx_golden
+
+def test_row(fx_capture, fx_table):
+    assert fx_capture(Net(), X) == fx_table
+"""
+MODEL = """from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        x = x + 1
+        {line}
+        return x.relu()
+"""
+
+
+def test_a_break_has_its_line_in_every_report(pytester, monkeypatch):
+    pytester.makepyfile(test_net=PLACES)
+    pytester.makefile(".py", model=MODEL.format(line="pass"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.syspath_prepend(pytester.path)
+    run(pytester, "--fx-update-golden").assert_outcomes(passed=2)
+    pytester.path.joinpath("model.py").write_text(MODEL.format(line='print("here")'), encoding="utf-8")
+    sys.modules.pop("model", None)
+    linecache.clearcache()
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+
+    reports = [option for ending in ("json", "md", "html") for option in ("--fx-report", f"report.{ending}")]
+    result = run(pytester, *reports)
+
+    sys.modules.pop("model", None)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["::error file=model.py,line=6,title=golden golden/test_net/test_capture.yaml*"])
+    result.stdout.fnmatch_lines(["::error file=model.py,line=6,title=golden golden/test_net/table.yaml[[]test_row]*"])
+    result.stdout.fnmatch_lines(['E         model.py:6: print("here")'])
+    outcomes = json.loads(pytester.path.joinpath("report.json").read_text(encoding="utf-8"))["outcomes"]
+    places = [[(each["file"], each["line"]) for each in outcome["changes"][:1]] for outcome in outcomes]
+    assert places == [[("model.py", 6)]] * 2
+    for ending in ("md", "html"):
+        assert pytester.path.joinpath(f"report.{ending}").read_text(encoding="utf-8").count("model.py:6") >= 1
