@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,7 @@ from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError, GuardError
 from fxcore.graph import Graph
 from fxcore.guard_checks.guarded_forward import GuardedForward
+from fxcore.guard_checks.guards_file import written_guards
 from fxcore.guards import Guards
 from fxcore.lazy_forward import (
     ForwardDescriptor,
@@ -280,8 +282,17 @@ class GraphModule(nn.Module):
         return "\n".join([super().__str__(), self._code, reminder])
 
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
-        """Write a package to `folder`, from which `from <folder> import <module_name>` loads this module again."""
-        write_module_folder(self, self.code, folder, module_name)
+        """Write a package to `folder`, from which `from <folder> import <module_name>` loads this module again.
+
+        If calls of this module check guards, the written forward checks them first, and imports fxcore for it.
+        """
+        code, path = self.code, Path(folder)
+        definitions: list[str] = []
+        names = type(self)._generated.python_code.globals  # type: ignore[attr-defined]  # set by recompile()
+        path.mkdir(exist_ok=True)
+        if _guarded_forward(self) is not None and getattr(self.graph.guards, "are_enforced", False):
+            code, definitions = written_guards(self.graph, path, code, names)
+        write_module_folder(self, code, path, module_name, names, definitions)
 
     # Submodules.
 

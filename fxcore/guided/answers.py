@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import replace
 from types import CodeType, FrameType
@@ -33,6 +34,8 @@ from fxcore.tracing.call_site import RunningCall, running_call, shown_line, user
 
 _OF_GRAD_MODE = ("is_grad_enabled", "is_inference_mode_enabled")
 _T = TypeVar("_T")
+_FIRST_NUMBER = 6_180_339_887_000_000  # `%d` writes digits alone; these stand for the values written first, second, ...
+_NUMBER = re.compile(r"6180339887\d{6}")
 _MARK = "\u2063"  # invisible; it stands before and behind the text of a value in an assertion
 _HOW_TO_DECIDE = (
     "Write it without a branch (torch.where, torch.cond), keep it in a leaf (fxcore.wrap, leaf_modules=), or take the "
@@ -238,9 +241,18 @@ class Messages:
         self._parts.append((text, proxy, field))
         return f"{_MARK}{text}{_MARK}"
 
+    def number(self, proxy: ExampleProxy) -> int:
+        """Return a number that marks the place of a value in a text: `%d` takes no text."""
+        self._parts.append((str(proxy.example), proxy, "{}"))
+        return _FIRST_NUMBER + len(self._parts) - 1
+
+    def _marked(self, number: re.Match[str]) -> str:
+        text, _, _ = self._parts[int(number[0]) - _FIRST_NUMBER]
+        return f"{_MARK}{text}{_MARK}"
+
     def argument(self, text: str) -> str | Node:
         """Return the argument of a node for a text: a node that writes it, if a value was written into it."""
-        pieces = text.split(_MARK)
+        pieces = _NUMBER.sub(self._marked, text).split(_MARK)
         written, self._parts = self._parts[-(len(pieces) // 2) :], []
         if len(pieces) < 3 or [each for each, _, _ in written] != pieces[1::2]:
             return "".join(pieces)
@@ -253,7 +265,7 @@ class Messages:
 
 def has_marks(text: str) -> bool:
     """Return whether a value was written into a text of an assertion."""
-    return _MARK in text
+    return _MARK in text or _NUMBER.search(text) is not None
 
 
 # Equal questions.

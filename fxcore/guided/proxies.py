@@ -30,7 +30,7 @@ from fxcore.proxy import Proxy, RecordingProxy, recorded_operator, tracer_of
 from fxcore.state.readings import is_array
 from fxcore.tracing import call_site
 from fxcore.tracing.code_facts import facts_of_code
-from fxcore.tracing.text_uses import ASSERTION, MESSAGE, use_of_text
+from fxcore.tracing.text_uses import ASSERTION, MESSAGE, is_percent_format, use_of_text
 
 # Types of values that are never proxies: `is` tells them apart, or C code wants exactly that type.
 PLAIN_TYPES: tuple[type, ...] = (type(None), type, torch.layout, torch.memory_format, type(...))
@@ -121,8 +121,12 @@ class ExampleProxy(RecordingProxy):
         return True
 
     def __int__(self) -> int:
-        if use_of_text(sys._getframe(1)) == MESSAGE:
+        frame = sys._getframe(1)
+        use = use_of_text(frame)
+        if use == MESSAGE:
             return int(self.example)
+        if use == ASSERTION and type(self.example) is int and is_percent_format(frame):
+            return int(self.tracer.messages.number(self))
         return int(self.tracer.answers.answer(self, int, "was turned into an int"))
 
     def __float__(self) -> float:

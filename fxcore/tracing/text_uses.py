@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fxcore.tracing.call_site import instructions_from
+from fxcore.tracing.call_site import instruction_at, instructions_from
 from fxcore.tracing.recorder import SymbolicValue
 
 MESSAGE, ASSERTION = "message", "assertion"
@@ -51,6 +51,12 @@ def use_of_text(frame: FrameType) -> str | None:
         if _is_for_people(called):
             return MESSAGE
     return None
+
+
+def is_percent_format(frame: FrameType) -> bool:
+    """Return whether `frame` runs the operator `%`."""
+    item = instruction_at(frame.f_code, frame.f_lasti)
+    return item is not None and (item.opname, item.argrepr) in (("BINARY_OP", "%"), ("BINARY_MODULO", ""))
 
 
 def _is_for_people(called: Any) -> bool:

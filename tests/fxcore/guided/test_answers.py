@@ -56,6 +56,12 @@ def with_percent(x):
     return x * 2
 
 
+def with_numbers(x):
+    torch._assert(x.dim() == 2, "got %d rows" % x.shape[0])  # noqa: UP031 - the point
+    torch._assert(x.dim() == 2, "%d of %s" % (x.shape[0], x.shape) + " and %i" % x.shape[1])  # noqa: UP031
+    return x * 2
+
+
 def added(x):
     torch._assert(x.dim() == 2, "got " + str(x.shape))
     return x * 2
@@ -84,7 +90,9 @@ def refused(x):
 
 
 @pytest.mark.filterwarnings("ignore:slow for")
-@pytest.mark.parametrize("function", [asserted, formatted, with_percent, added, logged, warned, printed, refused])
+@pytest.mark.parametrize(
+    "function", [asserted, formatted, with_percent, with_numbers, added, logged, warned, printed, refused]
+)
 def test_a_size_in_a_message_is_no_guard(function):
     graph_module = fxcore.symbolic_trace(function, example_inputs=(X,))
 
@@ -98,6 +106,18 @@ def test_the_message_of_an_assertion_has_the_sizes_of_the_run():
     with pytest.raises(AssertionError) as caught:
         graph_module(torch.ones(5, 2, 2))
     assert str(caught.value) == "expected (n, c), got torch.Size([5, 2, 2]) with {  5} rows"
+
+
+def test_a_number_in_the_message_of_an_assertion_is_that_of_the_run():
+    graph_module = fxcore.symbolic_trace(with_numbers, example_inputs=(X,))
+    first, second = [node for node in graph_module.graph.nodes if node.target is torch._assert]
+
+    with pytest.raises(AssertionError, match=r"^got 5 rows$"):
+        graph_module(torch.ones(5, 2, 2))
+    graph_module.graph.erase_node(first)
+    graph_module.recompile()
+    with pytest.raises(AssertionError, match=r"^5 of torch.Size\(\[5, 2, 2\]\) and 2$"):
+        graph_module(torch.ones(5, 2, 2))
 
 
 def kept_as_output(x):

@@ -48,3 +48,14 @@ def test_the_source_is_torch_fx_s(tmp_path):
         return text, [str(warning.message) for warning in caught], sorted(path.name for path in folder.iterdir())
 
     assert_same(source)
+
+
+def test_a_function_without_an_import_is_named(tmp_path):
+    def local(x):
+        return x + 1
+
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(local, (graph.placeholder("x"),)))
+
+    with pytest.warns(UserWarning, match=r"cannot write an import of .*local.*Define the name in .*module\.py"):
+        fxcore.GraphModule(nn.Module(), graph).to_folder(tmp_path / "written")
