@@ -251,7 +251,7 @@ def _loaded(item: dis.Instruction, owner: Any, frame: FrameType) -> Any:
         if item.argval in getattr(owner, "__dict__", {}):
             return vars(owner)[item.argval]
         found = inspect.getattr_static(type(owner), item.argval, _LOST)
-        return getattr(found, "behind", found)  # of an attribute that the trace watches
+        return getattr(found, "behind_watch", found)  # of an attribute that the trace watches
     return frame.f_locals.get(item.argval, _LOST)
 
 
