@@ -37,6 +37,7 @@ from fxcore.state.outer_values import (
     is_watched_class,
     names_by,
     reference_to,
+    takes_attributes,
 )
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_user_file
@@ -46,9 +47,9 @@ from fxcore.tracing.patching import Patcher
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _OF_HASATTR = ("_asked", "asks_for_attribute")  # functions of fxcore that stand in for hasattr
-_MOST_HOLDERS = 20_000
+_MOST_OBJECTS = 1000
 _MOST_ITEMS = 200
-_DEEPEST = 8  # objects inside of objects
+_DEEPEST = 8  # objects and containers inside of each other
 _NEVER_WATCHED = (torch.Tensor, nn.Module, torch.Generator, ExampleProxy)
 
 
@@ -58,7 +59,7 @@ class OuterReads:
     def __init__(self, tracer: Any, functions: Iterable[types.FunctionType], owner: Any) -> None:
         """`functions` are those that the trace may run, `owner` is the object that a traced method belongs to."""
         self._tracer = tracer
-        self._values: dict[tuple[int, str], tuple[OuterValue, Any]] = {}  # by id of the holder and name; with the value
+        self._values: dict[tuple[int, str], OuterValue] = {}  # by id of the holder and name
         self._written: set[tuple[int, str]] = set()
         self._objects: dict[int, WatchedObject] = {}  # by id
         self._holders: dict[int, Callable[[], Any]] = {}  # of watched objects and classes, by id
@@ -89,7 +90,9 @@ class OuterReads:
         is_module = isinstance(value, nn.Module)
         if not (is_module or is_watched_class(kind)) or isinstance(value, (GraphModule, torch.jit.ScriptModule)):
             return
-        if depth > _DEEPEST or not self._hold(value, names_by if hasattr(value, "__dict__") else attributes_by):
+        if depth > _DEEPEST or (not is_module and len(self._objects) > _MOST_OBJECTS):
+            return
+        if not self._hold(value, names_by if hasattr(value, "__dict__") else attributes_by):
             return
         if not is_module:
             self._objects[id(value)] = WatchedObject(value)
@@ -111,7 +114,7 @@ class OuterReads:
 
     def _hold(self, value: Any, of_reference: Callable[[Any], Any]) -> bool:
         """Keep the holder of an object or a class; return False for a known one."""
-        if id(value) in self._holders or len(self._holders) > _MOST_HOLDERS:
+        if id(value) in self._holders:
             return False
         self._holders[id(value)] = functools.partial(of_reference, reference_to(value))
         self._alive.append(value)
@@ -127,7 +130,7 @@ class OuterReads:
 
     def _watch(self, kind: type, name: str) -> None:
         names = self._watched.setdefault(kind, {})
-        if name not in names:
+        if name not in names and takes_attributes(kind):
             behind = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), MISSING)
             behind = behind.behind_watch if isinstance(behind, _Watch) else behind  # of a trace in another thread
             if isinstance(behind, types.MemberDescriptorType) or not _is_code(behind):
@@ -166,10 +169,10 @@ class OuterReads:
                 continue
             self._look_at(value, 1)
             if (key := (id(holder.args[0]), name)) in self._values:
-                self._values[key][0].codes.append(code)
+                self._values[key].codes.append(code)
             else:
                 self._add(key, holder, name, prefix + name, value, code, line)
-                self._values[key][0].loads = loads
+                self._values[key].loads = loads
 
     def _add(self, key: Any, holder: Any, name: str, text: str, value: Any, code: Any, line: int) -> None:
         raw = value if is_immutable(value) else NO_RAW
@@ -177,7 +180,7 @@ class OuterReads:
         if isinstance(expected, WatchedObject) and not expected.text:
             expected.text = text
         self._alive.append((holder, value))
-        self._values[key] = OuterValue(holder, name, text, expected, raw, [code], line), value
+        self._values[key] = OuterValue(holder, name, text, expected, raw, [code], line)
 
     # Reads.
 
@@ -186,8 +189,7 @@ class OuterReads:
         """See the reads of a with block. Class attributes that the block assigns stay assigned."""
         with Patcher() as patcher:
             for kind, names in self._watched.items():
-                with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be changed
-                    patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
+                patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
             patcher.replace(os._Environ, "__getitem__", _noting_environment)
             yield
             assigned = [
@@ -219,7 +221,7 @@ class OuterReads:
         text = f"{self._text_of(holder)}.{name}"
         self._add(key, self._holders[id(holder)], name, text, value, frame.f_code, frame.f_lineno)
         if id(holder) in self._objects:
-            self._objects[id(holder)].read[name] = self._values[key][0].expected
+            self._objects[id(holder)].read[name] = self._values[key].expected
 
     def note_write(self, holder: Any, name: str) -> None:
         """Note that the traced code writes an attribute. A later read gives no value from outside."""
@@ -248,10 +250,10 @@ class OuterReads:
     def found(self) -> OuterValues | None:
         """Return the values that were read, without those that the traced code has changed."""
         values: list[OuterValue] = []
-        for each, value in self._values.values():
+        for each in self._values.values():
             held = each.holder()
             now = MISSING if held is None else held.get(each.name, MISSING)
-            if each.expected == frozen(now, self._objects) and (each.raw is NO_RAW or now == value):
+            if each.expected == frozen(now, self._objects):
                 values.append(each)
         for module in self._tracer.root.modules():
             if isinstance(module, GraphModule):

@@ -24,6 +24,7 @@ from torch import nn
 from fxcore.state.changes import MISSING
 from fxcore.state.containers import LIBRARIES, PLAIN, shown
 
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
 NO_RAW = object()  # stands for a value that may change its parts
 _MOST_PARTS = 200  # of one container; of a larger container only the length counts
 _NUMBERS = frozenset((float, complex))  # NaN is the same as NaN, and -0.0 is another number than 0.0
@@ -67,8 +68,19 @@ def reference_to(value: Any) -> Callable[[], Any]:
 
 def is_watched_class(kind: type) -> bool:
     """Return whether a class is a user's own, with attributes that a trace can see being read."""
+    return _is_of_user(kind) and takes_attributes(kind)
+
+
+def _is_of_user(kind: type) -> bool:
     is_library = str(kind.__module__).partition(".")[0] in LIBRARIES
     return not (is_library or kind in PLAIN or issubclass(kind, (*_DATA, BaseException, type)))
+
+
+def takes_attributes(kind: Any) -> bool:
+    """Return whether a class takes new attributes: a class in Python, without a metaclass that refuses them."""
+    is_mutable = bool(kind.__flags__ & _HEAP_TYPE) and not kind.__flags__ & _IMMUTABLE_TYPE
+    metaclass: Any = type(kind)
+    return is_mutable and metaclass.__setattr__ is type.__setattr__
 
 
 def frozen(value: Any, known: Mapping[int, WatchedObject] | None = None) -> Any:
@@ -102,7 +114,8 @@ def _frozen(value: Any, known: Mapping[int, WatchedObject], left: list[int]) -> 
         return kind, [_frozen(part, known, left) for part in (value.func, value.args, value.keywords)]
     if is_watched_class(kind):
         return known.get(id(value)) or WatchedObject(value)
-    if kind.__name__ in ("SimpleNamespace", "Namespace"):  # classes of the standard library, without reads to see
+    # Classes without reads to see: of the standard library, or with a metaclass that refuses new attributes.
+    if kind.__name__ in ("SimpleNamespace", "Namespace") or (_is_of_user(kind) and hasattr(value, "__dict__")):
         return kind, _frozen(vars(value), known, left)
     return kind
 
@@ -211,7 +224,21 @@ class OuterValue:
         """Return whether a value is another one than the trace read, and the code does read the value."""
         if found is self.raw or (isinstance(self.expected, WatchedObject) and self.expected.is_object(found)):
             return False
-        return self.expected != frozen(found) and bool(self.line_of_read())
+        now = frozen(found)
+        return self.expected != now and bool(self.line_of_read()) and not self._has_grown(now)
+
+    def _has_grown(self, now: Any) -> bool:
+        """Return whether a dict has new items alone, and the code that reads the dict adds items: it is a cache."""
+        frozen_dict: Any = (
+            self.expected if isinstance(self.expected, tuple) and len(self.expected) == 2 else (object, 0)
+        )
+        kind, held = frozen_dict
+        if not (issubclass(kind, dict) and isinstance(now, tuple) and now[0] is kind and any(map(_adds, self.codes))):
+            return False
+        if isinstance(held, int) or isinstance(now[1], int):
+            return isinstance(held, int)
+        keys = [key for key, _ in held]
+        return bool([pair for pair in now[1] if pair[0] in keys] == held)
 
     @property
     def place(self) -> str:
@@ -227,6 +254,11 @@ class OuterValue:
             if not self.line:
                 del self.codes[0]
         return self.line
+
+
+def _adds(code: types.CodeType) -> bool:
+    """Return whether some code stores items of containers."""
+    return dis.opmap["STORE_SUBSCR"] in code.co_code[::2] or not {"setdefault", "update"}.isdisjoint(code.co_names)
 
 
 def _line_that_reads(code: types.CodeType, name: str, loads: tuple[str, ...]) -> int:

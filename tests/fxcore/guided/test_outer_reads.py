@@ -291,3 +291,41 @@ def test_a_leaf_module_reads_its_attributes_in_each_call():
     model[0].negative_slope = 0.25
 
     assert torch.equal(graph_module(-X), model(-X))
+
+
+CACHE: dict = {}
+
+
+def cached(x):
+    if x.dim() not in CACHE:
+        CACHE[x.dim()] = 2.0
+    return x * CACHE[x.dim()]
+
+
+def test_a_cache_may_get_new_items_and_no_other_values():
+    CACHE[2] = 2.0
+    graph_module = traced(cached)
+
+    CACHE[3] = 3.0
+    assert graph_module.supports(X) is True
+    CACHE[2] = 4.0
+    assert graph_module.supports(X) is False
+    CACHE.clear()
+
+
+def test_an_object_whose_metaclass_refuses_attributes_is_compared_as_a_whole():
+    class Refusing(type):
+        def __setattr__(cls, name, value):
+            raise RuntimeError("no")
+
+    class Held(metaclass=Refusing):
+        def __init__(self):
+            self.scale = 2.0
+
+    model = Scaled()
+    model.settings = Held()
+    graph_module = traced(model)
+
+    assert torch.equal(graph_module(X), model.layer(X) * 2)
+    model.settings.scale = 3.0
+    assert graph_module.supports(X) is False
