@@ -68,7 +68,8 @@ class Effects(NamedTuple):
 
     def written(self, args: Any, kwargs: Any) -> list[Any]:
         """Return the arguments whose memory a call may write. A node as `inplace=` or `training=` may be true."""
-        written = [kwargs["out"]] if "out" in kwargs else []
+        # Schemas list `out` among the writes, and functions without a schema do not.
+        written = [kwargs["out"]] if "out" in kwargs and all(name != "out" for _, name in self.writes) else []
         if self.writes and holds(self.writes_condition, args, kwargs):
             written += [argument_at(place, args, kwargs) for place in self.writes]
         if self.works_in_place(args, kwargs):

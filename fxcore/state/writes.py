@@ -9,6 +9,8 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fxcore.operators.effects import function_effects
+
 
 class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """Sees operators of ATen before they run. Higher-order operators run as without the mode."""
@@ -57,12 +59,10 @@ class CopyBeforeWrite(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
 
 def written_by(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Return the tensors that a call of an operator of ATen writes."""
-    schema = operator._schema
-    if not schema.is_mutable:
+    effects = function_effects(operator, None)
+    if effects.is_plain and "out" not in kwargs:
         return []
     found: list[Any] = []
-    for index, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[index] if index < len(args) else kwargs.get(argument.name)
-            found += value if isinstance(value, (list, tuple)) else [value]
+    for value in effects.written(args, kwargs):
+        found += value if isinstance(value, (list, tuple)) else [value]
     return [each for each in found if isinstance(each, torch.Tensor)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.nn import functional as F
 
 from fxcore.state.writes import CopyBeforeWrite
 
@@ -20,6 +21,15 @@ def test_each_written_tensor_is_given_with_its_old_values():
     found = seen(lambda: (x.data.mul_(2), torch.add(x, 1, out=x), x[:1].zero_(), x + 1))
 
     torch.testing.assert_close(found, [torch.ones(2), torch.full((2,), 2.0), torch.full((1,), 3.0)])
+
+
+def test_statistics_that_a_norm_writes_in_training_are_given():
+    mean, variance = torch.zeros(3), torch.ones(3)
+
+    assert seen(F.batch_norm, torch.rand(4, 3), mean, variance) == []
+    found = seen(lambda: F.batch_norm(torch.rand(4, 3), mean, variance, training=True))
+
+    torch.testing.assert_close(found, [torch.zeros(3), torch.ones(3)])
 
 
 def test_lists_of_written_tensors_are_given_one_by_one():
