@@ -14,6 +14,7 @@ import torch.ao.nn.intrinsic.quantized as nniq
 import torch.ao.nn.quantized as nnq
 import torch.ao.nn.quantized.reference as nnr
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
@@ -145,7 +146,8 @@ def _has_weight(node: Node, gm: GraphModule) -> bool:
     """Return whether a node calls a layer with a weight that could be quantized, or the function of one."""
     if node.op == "call_module":
         module: Any = get_attribute(gm, str(node.target))
-        weights: Iterator[torch.Tensor] = (value for value in module.parameters() if value.is_floating_point())
+        state = (value for value in module.parameters() if not is_lazy(value))
+        weights: Iterator[torch.Tensor] = (value for value in state if value.is_floating_point())
     elif node.op in ("call_function", "call_method") and formula_name(node) in _FUNCTIONS:
         values = (tensor_of(value, gm) for value in node.all_input_nodes)
         weights = (value for value in values if value is not None)

@@ -335,3 +335,9 @@ def test_a_layer_stays_if_one_of_its_calls_cannot_be_quantized():
 
     assert not result.modified
     assert [str(each) for each in result.report.left] == ["layer: it is not called with one value"]
+
+
+def test_a_layer_without_shapes_stays():
+    model = nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 4)).eval()
+
+    assert QuantizeWeights()(fxcore.symbolic_trace(model)).report.quantized == ("1",)
