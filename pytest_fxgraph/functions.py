@@ -71,13 +71,14 @@ ops = _as_function(FxOps, FxOps.__call__, "ops")
 rewrite = _as_function(FxRewrite, FxRewrite.__call__, "rewrite")
 
 
-def diff_graphs(expected: Any, obtained: Any) -> Difference:
-    """Compare two subjects at level `structure` and return the difference. It is empty for equal graphs.
+def diff_graphs(expected: Any, obtained: Any, *, level: Level = "structure") -> Difference:
+    """Compare two subjects at a level and return the difference. It is empty for equal graphs.
 
     A subject is any object that a fixture takes: a module or function to trace, or a graph. Raises SubjectError for
-    anything else, and CaptureError if a module cannot be traced.
+    anything else, CaptureError if a module cannot be traced, LevelError for an unknown level.
     """
-    return compare_documents(_document_of(expected), _document_of(obtained))
+    comparison_at(level)
+    return compare_documents(_document_of(expected), _document_of(obtained), level=level)
 
 
 def structural_hash(subject: Any) -> str:

@@ -58,6 +58,18 @@ def test_a_difference_says_what_changed():
     assert [(change.expected, change.obtained) for change in difference.changes] == [("torch.relu", "torch.sigmoid")]
 
 
+def test_the_difference_is_that_of_a_level():
+    renamed = fxcore.symbolic_trace(Net())
+    next(node for node in renamed.graph.nodes if node.op == "call_function").name = "another_name"
+    renamed.recompile()
+
+    assert diff_graphs(Net(), renamed).is_empty
+    assert not diff_graphs(Net(), renamed, level="exact").is_empty
+    assert diff_graphs(Net(), Net(torch.sigmoid), level="signature").is_empty
+    with pytest.raises(LevelError, match="there is no such level"):
+        diff_graphs(Net(), renamed, level="strict")
+
+
 def test_the_structural_hash_and_structural_equality_are_of_subjects():
     assert structurally_equal(Net(), fxcore.symbolic_trace(Net()))
     assert structural_hash(Net()) == structural_hash(fxcore.symbolic_trace(Net()))

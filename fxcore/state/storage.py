@@ -65,7 +65,9 @@ def wrapped_tensors(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
     if type(tensor) is torch.Tensor or tensor.is_nested:
         return {}
     flatten = getattr(tensor, "__tensor_flatten__", None)
-    return {} if flatten is None else {name: getattr(tensor, name) for name in flatten()[0]}
+    parts = {} if flatten is None else {name: getattr(tensor, name) for name in flatten()[0]}
+    # A distributed tensor names its mesh among its parts.
+    return {name: part for name, part in parts.items() if isinstance(part, torch.Tensor)}
 
 
 def copy_storage(tensor: torch.Tensor) -> torch.UntypedStorage:

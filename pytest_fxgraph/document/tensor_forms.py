@@ -27,7 +27,8 @@ _NOT_TOLD = ("requires_grad", "device")  # the record says the first; goldens do
 
 def form_text(tensor: torch.Tensor, text: Callable[[Any], str]) -> str:
     """Return the text behind dtype and shape; "" for an ordinary tensor. `text` writes attributes of the class."""
-    parts = wrapped_tensors(tensor)
+    # The part of a distributed tensor on one rank follows from its mesh and placements.
+    parts = {} if _is_distributed(tensor) else wrapped_tensors(tensor)
     attributes = {} if type(tensor) in ORDINARY or tensor.is_nested else _attributes(tensor)
     if parts or attributes:
         words = _words_of_parts(tensor, _innermost(parts), attributes)
@@ -105,9 +106,11 @@ def _granularity(shape: Sequence[int], block: Sequence[int]) -> str:
 
 def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
     """Return a tensor's attributes: mesh and placements, or whatever its class rebuilds it from."""
-    if hasattr(tensor, "placements") and hasattr(tensor, "device_mesh"):
-        mesh = tensor.device_mesh
-        return {"mesh": mesh.mesh.tolist(), "names": mesh.mesh_dim_names, "placements": [*map(str, tensor.placements)]}
+    if _is_distributed(tensor):
+        mesh: Any = tensor.device_mesh  # type: ignore[attr-defined]  # of torch.distributed
+        placements = [*map(str, tensor.placements)]  # type: ignore[attr-defined]
+        named = {} if mesh.mesh_dim_names is None else {"names": mesh.mesh_dim_names}
+        return {"mesh": mesh.mesh.tolist(), **named, "placements": placements}
     flatten = getattr(tensor, "__tensor_flatten__", None)
     context = None if flatten is None else flatten()[1]
     if isinstance(context, Mapping) and all(isinstance(name, str) for name in context):
@@ -123,6 +126,10 @@ def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
         for name, value in found.items()
         if value is not None and name not in _NOT_TOLD and (name not in is_told or is_told[name] != value)
     }
+
+
+def _is_distributed(tensor: torch.Tensor) -> bool:
+    return type(tensor) not in ORDINARY and hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
 def _attribute_text(value: Any, text: Callable[[Any], str]) -> str:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures.process_groups import fake_group, needs_fake_group
 from fixtures.quantized_tensors import Activations, BlockedTensor, with_blocked_weights, with_wrapped_weights
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
 from pytest_fxgraph.document.tensor_forms import form_text
@@ -99,3 +100,18 @@ def test_the_plain_attributes_of_a_parameter_of_its_own_class_count():
 
     assert form(plain) == ""
     assert form(four) == f' as {Kept.__module__}.Kept(kind="nf4")'
+
+
+@needs_fake_group
+def test_a_distributed_tensor_says_its_mesh_and_placements():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    with fake_group(0, size=4):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        forms = [form(distribute_tensor(torch.ones(4, 4), mesh, placed)) for placed in
+                 ([Replicate(), Shard(0)], [Replicate(), Shard(1)])]  # fmt: skip
+
+    assert forms[0].startswith(" as torch.distributed.tensor.DTensor(mesh=[[0, 1], [2, 3]], ")
+    assert forms[0].endswith('names=("dp", "tp"), placements=["R", "S(0)"])')
+    assert forms[1].endswith('placements=["R", "S(1)"])')
