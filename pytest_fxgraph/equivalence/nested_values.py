@@ -23,6 +23,8 @@ SINGLES = (
     *(torch.dtype, torch.layout, torch.memory_format, torch.qscheme, enum.Enum, type, types.ModuleType),
     *(torch._ops.OpOverload, torch._ops.OpOverloadPacket),
 )
+# Attributes that are compared beside the parts of a container.
+_PLAIN = (torch.Tensor, int, float, complex, str, bytes, list, tuple, dict)
 # Objects with attributes that count as one value. A snapshot watches the state of modules.
 _WHOLE = (*SINGLES, torch.Tensor, torch.nn.Module, torch.Generator)
 
@@ -60,6 +62,28 @@ def parts_of(value: object) -> list[tuple[str, Any]] | None:
 
 
 def _parts_of(value: object) -> list[tuple[str, Any]] | None:
+    parts = _parts_of_container(value)
+    if parts is None:
+        parts = _registered_parts(value)
+        return _attributes(value) if parts is None else parts
+    if type(value) in (list, tuple, dict, ReadIterator):
+        return parts
+    known = {id(part) for _, part in parts}
+    own = sorted(getattr(value, "__dict__", {}).items())
+    return parts + [(f".{name}", each) for name, each in own if _is_further(value, name, each, known)]
+
+
+def _is_further(container: object, name: str, attribute: object, known: set[int]) -> bool:
+    """Return whether an attribute of a user's container is plain data beside its parts, and no cache of them."""
+    if name.startswith("_") or not isinstance(attribute, _PLAIN) or id(attribute) in known:
+        return False
+    if isinstance(getattr(type(container), name, None), functools.cached_property):
+        return False
+    inner = _parts_of_container(attribute) or [(name, attribute)]
+    return not known.issuperset(id(part) for _, part in inner)
+
+
+def _parts_of_container(value: object) -> list[tuple[str, Any]] | None:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(f".{name}", part) for name, part in zip(value._fields, value, strict=True)]
     if isinstance(value, ReadIterator):
@@ -71,8 +95,7 @@ def _parts_of(value: object) -> list[tuple[str, Any]] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [entry.name for entry in dataclasses.fields(value)]
         return [(f".{name}", getattr(value, name)) for name in names if hasattr(value, name)]
-    parts = _registered_parts(value)
-    return _attributes(value) if parts is None else parts
+    return None
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]] | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 
 import torch
 from torch.utils import _pytree as torch_pytree
 
-from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
+from pytest_fxgraph.equivalence.nested_values import parts_of, tensors_in, walk
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -51,3 +52,17 @@ def test_a_part_that_occurs_twice_is_met_twice():
     part = [torch.ones(1)]
 
     assert [path for path, _ in tensors_in((part, part), "v")] == ["v[0][0]", "v[1][0]"]
+
+
+def test_attributes_of_a_users_container_are_parts_and_count_once():
+    class Marked(dict):
+        @functools.cached_property
+        def total(self):
+            return sum(self.values())
+
+    marked = Marked(a=1.5)
+    marked.scale, marked.a, marked.both, marked._hidden = 2, marked["a"], {"a": marked["a"]}, 3
+    assert marked.total == 1.5
+
+    assert parts_of(marked) == [("['a']", 1.5), (".scale", 2)]
+    assert parts_of(collections.UserDict(a=1.5)) == [("['a']", 1.5)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+import fxcore
 from tests.outside_transforms.case import GRADS, SEARCH, Model, integers, t, wrong
 
 
@@ -152,6 +154,47 @@ class NamesOfTheTupleLost(Model):
 
     def rewritten(self, x: Tensor) -> Any:
         return (x + 1, x.sum())
+
+
+class Marked(dict):  # type: ignore[type-arg]
+    scale: float
+
+
+@fxcore.wrap
+def marked(x: Tensor, scale: float) -> Marked:
+    made = Marked(pred=x)
+    made.scale = scale
+    return made
+
+
+@wrong(lambda: t(3, 4))
+class AttributeOfTheContainerChanged(Model):
+    def forward(self, x: Tensor) -> Any:
+        return marked(x, 2.0)
+
+    def rewritten(self, x: Tensor) -> Any:
+        return marked(x, 3.0)
+
+
+@dataclass
+class Boxes:
+    corners: Any
+
+
+@fxcore.wrap
+def boxes(x: Tensor, image_size: int) -> Boxes:
+    made = Boxes(x)
+    made.image_size = image_size  # type: ignore[attr-defined]
+    return made
+
+
+@wrong(lambda: t(3, 4))
+class AttributeBesideTheFieldsChanged(Model):
+    def forward(self, x: Tensor) -> Any:
+        return boxes(x, 224)
+
+    def rewritten(self, x: Tensor) -> Any:
+        return boxes(x, 256)
 
 
 @wrong(lambda: t(3, 4))
