@@ -251,26 +251,64 @@ def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, op
 
 
 def _recorded_cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
+    taken = int(not _number_of(pred, True))
+    functions = {"true_graph": true_fn, "false_graph": false_fn}
+
+    def arranged(modules: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (pred, *modules, given)
+
+    return _recorded_branches(tracer, operator, functions, taken, operands, arranged)
+
+
+def _switch(tracer: Any, operator: Any, index: Any, branches: Any, operands: Any = ()) -> Any:
+    if not isinstance(index, (torch.Tensor, ExampleProxy)):
+        return branches[index](*operands)
+    functions = {f"branch{number}_graph": function for number, function in enumerate(branches)}
+
+    def arranged(modules: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (index, modules, given)
+
+    return _recorded_branches(tracer, operator, functions, int(_number_of(index, 0)), operands, arranged)
+
+
+def _number_of(value: Any, fallback: Any) -> Any:
+    """Return the example's number of a value, and `fallback` on the meta device."""
+    example = value.example if isinstance(value, ExampleProxy) else value
+    return fallback if isinstance(example, torch.Tensor) and example.is_meta else example
+
+
+def _recorded_branches(
+    tracer: Any,
+    operator: Any,
+    functions: dict[str, Callable[..., Any]],
+    taken: int,
+    operands: Any,
+    arranged: Callable[[list[Any], tuple[Any, ...]], tuple[Any, ...]],
+) -> Any:
+    """Record a call that runs one of several functions, which have the names of their graphs.
+
+    The example takes the function at a position. `arranged` makes the arguments of the call.
+    """
+    name = f"torch.{operator.__name__}"
     values, spec = pytree.tree_flatten(opened(tuple(operands)))
-    condition = pred.example if isinstance(pred, ExampleProxy) else pred
-    is_known = not isinstance(condition, torch.Tensor) or condition.device.type != "meta"
-    is_true = bool(condition) if is_known else True
     branches = []
-    for function, name, is_taken in ((true_fn, "true_graph", is_true), (false_fn, "false_graph", not is_true)):
+    for number, (graph_name, function) in enumerate(functions.items()):
         samples = samples_of(values, parameter_names(function, len(values), "operand"))
-        branches.append(_branch(tracer, _with_arguments(function, spec), samples, name, is_taken))
-    taken, other = branches if is_true else branches[::-1]
-    if taken.spec != other.spec:
-        raise TraceError(
-            f"the branches of torch.cond return different structures{tracer._place()}: {taken.spec} and {other.spec}"
-        )
-    _refuse_other_kinds(tracer, "torch.cond", branches[0].outputs, branches[1].outputs, is_same_size=False)
+        branches.append(_branch(tracer, _with_arguments(function, spec), samples, name, graph_name, number == taken))
+    taken_branch = branches[taken]
+    for other in branches:
+        if taken_branch.spec != other.spec:
+            told = f"{taken_branch.spec} and {other.spec}"
+            raise TraceError(f"the branches of {name} return different structures{tracer._place()}: {told}")
+        _refuse_other_kinds(tracer, name, branches[0].outputs, other.outputs, is_same_size=False)
     modules, lifted = tracer.inner_graphs.modules(branches)
-    given = (*inputs_of(samples, values), *lifted)
-    result = recorded_call(tracer, operator, (pred, *modules, given), {}, example_of(taken))
-    if list(map(_size_of, example_of(taken))) != list(map(_size_of, example_of(other))):
-        result.__dict__["other"] = example_of(other)
-    return results_of(result, taken)
+    args = arranged(modules, (*inputs_of(samples, values), *lifted))
+    result = recorded_call(tracer, operator, args, {}, example_of(taken_branch))
+    sizes = list(map(_size_of, example_of(taken_branch)))
+    for other in branches:
+        if sizes != list(map(_size_of, example_of(other))):
+            result.__dict__["other"] = example_of(other)
+    return results_of(result, taken_branch)
 
 
 def _size_of(value: Any) -> Any:
@@ -282,7 +320,9 @@ def _with_arguments(function: Callable[..., Any], spec: Any) -> Callable[..., An
     return lambda *leaves: function(*pytree.tree_unflatten(list(leaves), spec))
 
 
-def _branch(tracer: Any, function: Callable[..., Any], samples: list[Any], name: str, is_taken: bool) -> InnerGraph:
+def _branch(
+    tracer: Any, function: Callable[..., Any], samples: list[Any], operator: str, name: str, is_taken: bool
+) -> InnerGraph:
     """Record a branch. A branch that the example does not take may fail on its values; then it runs without values."""
     progress = tracer._progress()[1]
     try:
@@ -299,7 +339,7 @@ def _branch(tracer: Any, function: Callable[..., Any], samples: list[Any], name:
             return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
     except Exception:
         raise TraceError(
-            f"the branch of torch.cond that the example does not take fails{tracer._place()}\n"
+            f"the branch of {operator} that the example does not take fails{tracer._place()}\n"
             f"{type(found).__name__}: {found}\nA trace runs both branches. Let both work for the example, or give an "
             "example that takes this branch"
         ) from found
@@ -437,6 +477,7 @@ _RECORDS: dict[str, Callable[..., Any]] = {
     "flex_attention": _flex_attention,
     "map_impl": _map,
     "scan": _scan,
+    "switch": _switch,
     "while_loop": _while_loop,
 }
 

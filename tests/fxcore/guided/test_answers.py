@@ -110,7 +110,7 @@ def test_the_message_of_an_assertion_has_the_sizes_of_the_run():
 
 def test_a_number_in_the_message_of_an_assertion_is_that_of_the_run():
     graph_module = fxcore.symbolic_trace(with_numbers, example_inputs=(X,))
-    first, _second = [node for node in graph_module.graph.nodes if node.target is torch._assert]
+    first = next(node for node in graph_module.graph.nodes if node.target is torch._assert)
 
     with pytest.raises(AssertionError, match=r"^got 5 rows$"):
         graph_module(torch.ones(5, 2, 2))
