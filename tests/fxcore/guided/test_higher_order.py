@@ -687,3 +687,30 @@ def test_a_trace_runs_operators_without_dynamo(verify):
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert result.stdout.split() == ["0", "1", "False"]
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda tree: tree["x"].sin(), lambda tree: tree["x"].cos(), ({"x": x},))
+
+
+class HasLeaf(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Branching()
+
+    def forward(self, x):
+        return self.part(x) + 1
+
+
+def test_an_operator_in_a_leaf_runs_without_dynamo_while_a_trace_runs():
+    example = torch.rand(3)
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+
+    graph_module = fxcore.symbolic_trace(HasLeaf(), example_inputs=example, leaf_modules=[Branching])
+
+    assert [node.op for node in graph_module.graph.nodes][1] == "call_module"
+    assert not counters
+    compiled = torch.compile(Branching(), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(example), example.sin())
