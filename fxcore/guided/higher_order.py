@@ -39,7 +39,6 @@ _SCANS = f"torch.{_FOLDER}.associative_scan"
 
 def replacements() -> Iterator[Replacement]:
     """Yield the replacements of the calls of these operators, and of the functions around them."""
-    importlib.import_module(_SCANS)
     yield from _of_operators()
     yield Replacement(_SCANS, "generic_associative_scan", handled_by(_record_generic_scan))
     yield Replacement("torch.utils.checkpoint", "checkpoint", handled_by(_record_checkpoint))
@@ -48,6 +47,7 @@ def replacements() -> Iterator[Replacement]:
 @functools.cache
 def _of_operators() -> list[Replacement]:
     """Return the replacements of the operators that this torch has."""
+    importlib.import_module(_SCANS)  # with all operators
     found = [(getattr(torch.ops.higher_order, name, None), record) for name, record in _RECORDS.items()]
     return [
         *[
