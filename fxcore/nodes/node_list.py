@@ -120,14 +120,10 @@ def appender(graph: Any) -> Callable[..., Node]:
     """
     root, create_name, new = graph._root, graph._graph_namespace.create_name, Node.__new__
 
-    # A closure of few calls: with a function for each step, a trace takes N times as long.
     def append(op: str, target: Any, args: Any, kwargs: Any, inputs: dict[Node, None], candidate: str) -> Node:
         node = new(Node)
         set_fields(node, graph, create_name(candidate, node), op, target, args, kwargs, inputs)
-        last = root._prev
-        node._sort_key = last._sort_key + GAP
-        node._prev, node._next = last, root
-        last._next = root._prev = node
+        link_last(root, node)
         graph._len += 1
         return node
 

@@ -214,3 +214,35 @@ def test_a_buffer_that_forward_assigns_stays_the_models(options):
     assert torch.equal(model.total, torch.zeros(3))
     for _ in range(2):
         assert torch.equal(graph_module(torch.ones(3)), eager(torch.ones(3)))
+
+
+class CallsAboveAnother(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.leaf = nn.ReLU()
+
+    def forward(self, x):
+        y = self.leaf(x)
+        with x.node.graph.inserting_before(y.node):
+            z = self.leaf(x)
+        return self.leaf(y) + z
+
+
+def test_a_leaf_is_recorded_where_the_traced_code_inserts():
+    def sights(fx):
+        graph = fx.Tracer().trace(CallsAboveAnother())
+        return str(graph), [str(node.meta["nn_module_stack"]) for node in graph.nodes if node.op == "call_module"]
+
+    assert "%leaf_1" in assert_same_success(sights)[0]
+
+
+def test_a_tracer_can_be_copied_and_collected_after_its_trace():
+    tracer = fxcore.Tracer()
+    tracer.trace(CallsAboveAnother())
+    traced_again = copy.deepcopy(tracer).trace(CallsAboveAnother())
+    known = weakref.ref(tracer)
+
+    del tracer
+
+    assert known() is None  # nothing of the trace refers to it
+    assert len(traced_again.nodes) == 6

@@ -7,7 +7,7 @@ import torch
 import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph
-from fxcore.nodes.node_list import append, append_copies, make_node
+from fxcore.nodes.node_list import append_copies, appender, make_node
 
 
 def chain(x):
@@ -86,9 +86,9 @@ def test_a_made_node_is_among_the_users_of_its_inputs_and_in_no_list():
 def test_an_appended_node_comes_last_under_a_free_name():
     graph = Graph()
     x = graph.placeholder("x")
-    node = make_node(graph, "call_function", torch.relu, (x,), {}, {x: None})
+    node = appender(graph)("call_function", torch.relu, (x,), {}, {x: None}, "x")
 
-    assert append(graph, node, "x") == node.name == "x_1"
+    assert (node.name, list(x.users), len(graph.nodes)) == ("x_1", [node], 2)
     assert list(graph.nodes) == [x, node]
     assert x < node
 
