@@ -219,7 +219,7 @@ def _collect_tracers(value: Any, tracers: dict[Recorder, None]) -> None:
             _collect_tracers(item, tracers)
 
 
-def _refuse_callables(function: HigherOrderOperator, args: Any, kwargs: Any) -> None:
+def _refuse_callables(function: Any, args: Any, kwargs: Any) -> None:
     kinds = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
     found = next((leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, kinds)), None)
     if found is not None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 import math
 import types
+import weakref
 
 import pytest
 import torch
@@ -233,7 +235,7 @@ def test_a_leaf_is_recorded_where_the_traced_code_inserts():
         graph = fx.Tracer().trace(CallsAboveAnother())
         return str(graph), [str(node.meta["nn_module_stack"]) for node in graph.nodes if node.op == "call_module"]
 
-    assert "%leaf_1" in assert_same_success(sights)[0]
+    assert_same_success(sights)
 
 
 def test_a_tracer_can_be_copied_and_collected_after_its_trace():
