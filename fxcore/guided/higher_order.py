@@ -29,6 +29,7 @@ from fxcore.guided.other_sizes import leaves_of
 from fxcore.guided.proxies import VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.state.storage import ORDINARY
 from fxcore.tracing import module_hooks
+from fxcore.tracing.imports import imports_unpatched
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.wrap import handled_by
 
@@ -38,7 +39,6 @@ _SCANS = f"torch.{_FOLDER}.associative_scan"
 
 def replacements() -> Iterator[Replacement]:
     """Yield the replacements of the calls of these operators, and of the functions around them."""
-    importlib.import_module(_SCANS)
     yield from _of_operators()
     yield Replacement(_SCANS, "generic_associative_scan", handled_by(_record_generic_scan))
     yield Replacement("torch.utils.checkpoint", "checkpoint", handled_by(_record_checkpoint))
@@ -47,6 +47,7 @@ def replacements() -> Iterator[Replacement]:
 @functools.cache
 def _of_operators() -> list[Replacement]:
     """Return the replacements of the operators that this torch has."""
+    importlib.import_module(_SCANS)  # with all operators
     found = [(getattr(torch.ops.higher_order, name, None), record) for name, record in _RECORDS.items()]
     return [
         *[
@@ -59,13 +60,27 @@ def _of_operators() -> list[Replacement]:
     ]
 
 
-class _EagerRuns(threading.local):
-    """Whether an eager run of this thread calls the functions of operators itself."""
+class _Running(threading.local):
+    """Whether operators of this thread call their functions themselves. None: while a trace is suspended, they do."""
 
-    is_active = False
+    is_in_python: bool | None = None
 
 
-_eager_runs = _EagerRuns()
+_running = _Running()
+
+
+def _is_in_python() -> bool:
+    is_in_python = _running.is_in_python
+    return module_hooks.is_suspended() if is_in_python is None else is_in_python
+
+
+@contextmanager
+def _operators(is_in_python: bool) -> Iterator[None]:
+    before, _running.is_in_python = _running.is_in_python, is_in_python
+    try:
+        yield
+    finally:
+        _running.is_in_python = before
 
 
 @contextmanager
@@ -74,20 +89,17 @@ def operators_called_in_python() -> Iterator[None]:
 
     Otherwise Dynamo compiles each operator, and a function that it refuses stays refused in the whole process.
     """
-    before, _eager_runs.is_active = _eager_runs.is_active, True
-    try:
-        with Patcher() as patcher:
-            patcher.install(_of_operators())
-            yield
-    finally:
-        _eager_runs.is_active = before
+    # Flex attention imports Dynamo, which keeps the functions that it finds.
+    with _operators(is_in_python=True), imports_unpatched(), Patcher() as patcher:
+        patcher.install(_of_operators())
+        yield
 
 
 def _as_in_dynamo(original: Callable[[], bool]) -> Callable[[], bool]:
     """Return a replacement for questions whether Dynamo compiles. To an operator of a trace, the answer is yes."""
 
     def is_compiling() -> bool:
-        if module_hooks.tracer_of_all_calls() is None and not _eager_runs.is_active:
+        if module_hooks.tracer_of_all_calls() is None and not _is_in_python():
             return original()
         frame = sys._getframe(1)
         if frame.f_code.co_filename.endswith("external_utils.py") and frame.f_back is not None:
@@ -104,7 +116,7 @@ def _recorded_operator(record: Callable[..., Any], original: Callable[..., Any])
 
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None and not _eager_runs.is_active:
+        if tracer is None and not _is_in_python():
             return original(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
@@ -184,7 +196,8 @@ def recorded_call(tracer: Any, target: Any, args: tuple[Any, ...], kwargs: dict[
         node = tracer.record_without_running("call_function", target, args, kwargs)
         return proxy_of(tracer, node, fallback, False, True)
     try:
-        with _disable_current_modes():  # operators refuse modes that they do not know
+        # The graph calls torch's operator, which refuses modes that it does not know.
+        with _disable_current_modes(), _operators(is_in_python=False):
             return tracer.create_proxy("call_function", target, args, kwargs)
     except FxError:
         raise

@@ -130,7 +130,8 @@ class OuterReads:
 
     def _watch(self, kind: type, name: str) -> None:
         names = self._watched.setdefault(kind, {})
-        if name not in names and takes_attributes(kind):
+        # Python reads `__name__`, `__dict__` and other names of this form from the class itself.
+        if name not in names and not name.startswith("__") and takes_attributes(kind):
             behind = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), MISSING)
             behind = behind.behind_watch if isinstance(behind, _Watch) else behind  # of a trace in another thread
             if isinstance(behind, types.MemberDescriptorType) or not _is_code(behind):

@@ -123,6 +123,7 @@ class _Hooks(NamedTuple):
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.hooks: list[_Hooks] = []
+        self.is_suspended = False
 
 
 _stack = _Stack()
@@ -148,18 +149,25 @@ def tracer_of_all_calls() -> Any:
 class _Suspension:
     """A with block of its own class: each recorded call enters one, and a generator takes 4 times as long."""
 
-    __slots__ = ("_hooks",)
+    __slots__ = ("_before",)
 
     def __enter__(self) -> None:
-        self._hooks, _stack.hooks = _stack.hooks, []
+        self._before = _stack.hooks, _stack.is_suspended
+        _stack.is_suspended = _stack.is_suspended or bool(_stack.hooks)
+        _stack.hooks = []
 
     def __exit__(self, *error: object) -> None:
-        _stack.hooks = self._hooks
+        _stack.hooks, _stack.is_suspended = self._before
 
 
 def suspended() -> AbstractContextManager[None]:
     """Let modules be called and read as usual in this thread."""
     return _Suspension()
+
+
+def is_suspended() -> bool:
+    """Return whether a trace of this thread is suspended."""
+    return _stack.is_suspended
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,30 @@ def state_of_inputs(values: Sequence[Any], names: Mapping[int, str]) -> dict[int
     return {place: names[id(value)] for place, value in enumerate(values) if id(value) in names}
 
 
+def state_of_flattened(values: Sequence[Any], state: Mapping[int, str]) -> dict[int, str]:
+    """Map positions to names after AOT autograd replaced each tensor that wraps others by its parts, in order.
+
+    `state` maps the positions before. The name of a part is that of its tensor and the attribute: `head.weight.scale`.
+    """
+    parts = [(position, part) for position, value in enumerate(values) for part in _parts(value)]
+    return {
+        place: ".".join([state[position], *attributes])
+        for place, (position, attributes) in enumerate(parts)
+        if position in state and attributes is not None
+    }
+
+
+def _parts(value: Any) -> Iterator[tuple[str, ...] | None]:
+    """Yield the attributes that lead to each part, () for a plain tensor, None for a part that is no tensor."""
+    flatten = getattr(value, "__tensor_flatten__", None)
+    if flatten is None or not isinstance(value, torch.Tensor):
+        yield () if isinstance(value, torch.Tensor) else None
+        return
+    for name in flatten()[0]:
+        for attributes in _parts(getattr(value, name)):
+            yield None if attributes is None else (name, *attributes)
+
+
 def with_named_state(graph_module: fxcore.GraphModule, state: Mapping[str, str], model: Any) -> fxcore.GraphModule:
     """Turn placeholders into attributes; `state` maps placeholder names to names in the model's state dict."""
     graph = graph_module.graph
@@ -51,15 +75,18 @@ def with_named_state(graph_module: fxcore.GraphModule, state: Mapping[str, str],
 
 
 def _register(root: nn.Module, path: str, model: nn.Module) -> None:
-    """Share a parameter or buffer of the model, at its path."""
+    """Share a parameter, a buffer, or a part of one, at its path."""
     *owners, name = path.split(".")
-    source, place = model, root
+    source: Any = model
+    place = root
     for owner in owners:
-        source = source.get_submodule(owner)
+        source = source._modules[owner] if owner in getattr(source, "_modules", ()) else getattr(source, owner)
         if not isinstance(place._modules.get(owner), nn.Module):
             place.add_module(owner, StateHolder())
         place = place.get_submodule(owner)
-    if name in source._parameters:
+    if isinstance(source, torch.Tensor):
+        place.register_buffer(name, getattr(source, name))
+    elif name in source._parameters:
         place.register_parameter(name, source._parameters[name])
     elif name in source._buffers:
         persistent = name not in source._non_persistent_buffers_set

@@ -15,7 +15,7 @@ from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture, Ranges, named_bounds
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
-from pytest_fxgraph.captures.state_names import with_named_state
+from pytest_fxgraph.captures.state_names import state_of_flattened, with_named_state
 from pytest_fxgraph.captures.subjects import FunctionModule, to_graph_module
 from pytest_fxgraph.captures.torch_internals import (
     InternalsError,
@@ -111,6 +111,8 @@ def _by_aot(request: CaptureRequest) -> Capture:
     table = request.decomposition_table
 
     def lower(graph_module: Any, examples: Sequence[Any], state: Mapping[int, str]) -> Callable[..., Any]:
+        state = state_of_flattened(examples, state)
+
         def take(kind: str, graph: Any) -> None:
             taken = interop.from_torch(graph)
             made[kind].append(with_named_state(taken, _named(taken, kind, state), request.model))
@@ -124,7 +126,7 @@ def _by_aot(request: CaptureRequest) -> Capture:
 
 
 def _named(graph_module: fxcore.GraphModule, kind: str, state: Mapping[int, str]) -> dict[str, str]:
-    """Map inputs of a lowered graph to the names of their state. AOT autograd numbers the inputs of Dynamo's graph."""
+    """Map inputs of a lowered graph to the names of their state. AOT autograd numbers the flattened inputs."""
     named = {}
     placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
     for place, name in enumerate(placeholders):

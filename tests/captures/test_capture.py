@@ -11,6 +11,7 @@ from torch import nn
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from fixtures import models_that_break as models
+from fixtures.quantized_tensors import with_wrapped_weights
 from pytest_fxgraph import Capture, assert_equivalent, capture, ops
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
@@ -384,3 +385,22 @@ def test_a_part_of_torch_that_is_not_there_is_named_and_never_an_empty_list(monk
     assert len(found.graphs) == 1
     with pytest.raises(CaptureError, match=r"has no torch\._dynamo\.output_graph\.graph_break_reasons, from which Cap"):
         _ = found.breaks
+
+
+def test_the_state_of_a_quantized_model_has_its_names_below_aot():
+    torch.manual_seed(0)
+    model = with_wrapped_weights(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)).eval())
+
+    (graph,) = capture(model, X, frontend="aot").graphs
+
+    read = {node.target: node.meta["val"].shape for node in graph.graph.nodes if node.op == "get_attr"}
+    assert {path: tuple(shape) for path, shape in read.items()} == {
+        "0.weight.whole": (8, 4),
+        "0.weight.scale": (),
+        "0.bias": (8,),
+        "2.weight.whole": (4, 8),
+        "2.weight.scale": (),
+        "2.bias": (4,),
+    }
+    assert graph.get_buffer("2.weight.scale") is model[2].weight.scale
+    torch.testing.assert_close(graph(X)[0], model(X))

