@@ -61,6 +61,7 @@ def replacements() -> Iterator[Replacement]:
         ("torch", _TAKE_NUMBERS, _recorded_maker),
         ("torch", ["finfo", "iinfo"], _recorded_class),
         ("torch", ["manual_seed", *(each.__name__ for each in RANDOM)], handled_by(_record_draw_of_torch)),
+        ("torch.random", ["manual_seed"], handled_by(_record_draw_of_torch)),
         (torch.Tensor, [*_METHODS, *at_once], _recorded_method),
         (torch.Tensor, drawing, handled_by(_record_draw_of_method)),
         ("torch.nn.functional", _DROPOUTS, handled_by(_record_draw_of_torch)),

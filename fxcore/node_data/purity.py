@@ -48,7 +48,8 @@ def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
     if node.kwargs.get("out") is not None or node.kwargs.get("inplace") is True:
         return True
     if op == "call_method":
-        return bool(effects_of(op, node.target).writes)
+        effects = effects_of(op, node.target)
+        return bool(effects.writes) or "global_state" in effects.facts
     return function_is_impure(node.target, node.args, impure_random)
 
 
@@ -91,7 +92,7 @@ def function_is_impure(target: Any, args: tuple[Any, ...] = (), impure_random: b
         return True
     effects = effects_of("call_function", target)
     always_writes = bool(effects.writes) and effects.writes_condition is None
-    return always_writes or effects.changes_global_state or "collective" in effects.kinds
+    return always_writes or "global_state" in effects.facts or "collective" in effects.kinds
 
 
 def _higher_order_is_impure(target: Any, args: tuple[Any, ...], effectful: set[Any]) -> bool:

@@ -313,3 +313,41 @@ def test_layers_of_torch_ao_give_fresh_values_as_those_of_torch_nn_do(last, goes
     gm.graph.eliminate_dead_code()
 
     assert ("add_" not in [node.name for node in gm.graph.nodes]) is goes
+
+
+def seeds_torch(x):
+    torch.manual_seed(7)
+    return x + torch.rand(3)
+
+
+def seeds_the_module(x):
+    torch.random.manual_seed(7)
+    return x + torch.rand(3)
+
+
+def seeds_a_generator(x):
+    generator = torch.Generator()
+    generator.manual_seed(3)
+    return x + torch.rand(3, generator=generator)
+
+
+def forks(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return x + torch.rand(3)
+
+
+@pytest.mark.parametrize("function", [seeds_torch, seeds_the_module, seeds_a_generator, forks])
+def test_a_seed_stays(function):
+    x = torch.zeros(3)
+    graph_module = fxcore.symbolic_trace(function, example_inputs=x)
+    graph_module.graph.eliminate_dead_code()
+    graph_module.recompile()
+
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    result = graph_module(x)
+    after = torch.get_rng_state()
+    torch.set_rng_state(before)
+    assert torch.equal(result, function(x))
+    assert torch.equal(after, torch.get_rng_state())
