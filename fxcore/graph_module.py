@@ -30,6 +30,7 @@ from fxcore.lazy_forward import (
     LazyPythonCode,
     any_outdated,
     check_outer_values,
+    dynamo_callback,
     install_forward,
     skipped_by_dynamo,
 )
@@ -57,8 +58,6 @@ from fxcore.uninitialized import note_uninitialized_copies
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
-# None where Dynamo does not compile the functions that are called. Compiled code does not ask for outer values.
-_dynamo_callback: Any = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
 _IMPL_NAME = "GraphModuleImpl"
 # Copies and unpickled modules print under this name, as in torch.fx.
 _COPY_NAME = "GraphModule"
@@ -226,7 +225,7 @@ class GraphModule(nn.Module):
         """Run `forward`. If generated code fails, print its lines to stderr and raise the error."""
         if torch.compiler.is_compiling():
             install_forward(type(self))
-        elif _dynamo_callback() is not None:
+        elif dynamo_callback() is not None:  # compiled code does not ask for outer values
             check_outer_values(type(self)._generated)  # type: ignore[attr-defined]  # set by recompile()
         try:
             return super().__call__(*args, **kwargs)

@@ -148,6 +148,20 @@ def skipped_by_dynamo(function: _F) -> _F:
     return function
 
 
+@skipped_by_dynamo
+def _set_callback() -> Any:
+    callback = torch._C._dynamo.eval_frame.set_eval_frame(None)
+    torch._C._dynamo.eval_frame.set_eval_frame(callback)
+    return callback
+
+
+# Returns None where Dynamo does not compile the functions that are called. torch 2.6 does not own the callback that it
+# returns, and crashes.
+dynamo_callback: Callable[[], Any] = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", _set_callback)
+if hasattr(torch._C._dynamo.eval_frame, "skip_code"):  # torch < 2.7
+    dynamo_callback = _set_callback
+
+
 def discard_lazy_code(module: Any, graph: Graph) -> None:
     """Do not write the code of a GraphModule if it is not written yet: see `LazyForward.discard_code`."""
     lazy = vars(type(module)).get("_generated")

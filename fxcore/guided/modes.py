@@ -42,8 +42,11 @@ def replacements() -> Iterator[Replacement]:
     for kind, begin, end in kinds:
         yield Replacement(kind, "__enter__", functools.partial(_method, begin))
         yield Replacement(kind, "__exit__", functools.partial(_method, end))
-    yield Replacement(torch.backends.ContextProp, "__get__", _noting_flag)
-    yield Replacement(type(torch.backends.cuda.matmul), "__getattr__", _noting_flag_of_products)
+    flags = (torch.backends.ContextProp, "__get__", _noting_flag)
+    of_products = (type(torch.backends.cuda.matmul), "__getattr__", _noting_flag_of_products)
+    for kind, name, make in (flags, of_products):
+        if hasattr(kind, name):
+            yield Replacement(kind, name, make)
 
 
 def _method(work: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
