@@ -47,7 +47,12 @@ def _with_code(library: Library, name: str) -> Task:
 
 def _with_forward(library: Library, name: str) -> Task:
     module = model(name)
-    return Task(lambda _: _compiled(library.fx.symbolic_trace(module)), library.forget_code)
+
+    def cold(_: object) -> Any:
+        library.forget_code()  # here, because all repeats of a round are prepared before the first of them runs
+        return _compiled(library.fx.symbolic_trace(module))
+
+    return Task(cold)
 
 
 def _with_forward_cached(library: Library, name: str) -> Task:
