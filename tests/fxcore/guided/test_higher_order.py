@@ -91,7 +91,7 @@ def test_cond_is_one_node_and_its_branches_are_inner_graphs():
         assert isinstance(branch, fxcore.GraphModule)
         assert [each.target for each in branch.graph.find_nodes(op="placeholder")] == operands
     assert "linear.sin()" in graph_module.true_graph_0.code
-    assert [str(guard) for guard in graph_module.graph.guards] == ["index.numel() == 1"]  # a check of torch
+    assert not graph_module.graph.guards
 
 
 def test_parameters_of_branches_stay_parameters_of_the_model():
@@ -178,7 +178,7 @@ def test_a_condition_on_a_size_leaves_the_size_free():
         (torch.rand(5, 4),),
     )
 
-    assert [str(guard) for guard in graph_module.graph.guards] == ["index.numel() == 1"]  # a check of torch
+    assert not graph_module.graph.guards
 
 
 def test_branches_for_sizes_that_do_not_fit_together_are_chosen_by_a_guard():
@@ -402,7 +402,7 @@ def test_while_loop_is_one_node():
     graph_module = assert_computes(doubled, reference, (torch.rand(3, 4),), (torch.rand(2, 4),), with_gradients=False)
 
     assert targets(graph_module).count(HIGHER_ORDER.while_loop) == 1
-    assert [str(guard) for guard in graph_module.graph.guards] == ["index.numel() == 1"]  # a check of torch
+    assert not graph_module.graph.guards
     assert "while_loop_cond_graph_0, while_loop_body_graph_0, (" in graph_module.code
 
 
