@@ -223,7 +223,8 @@ class _DocumentBuilder:
         own = positions[node]
         found = []
         for key in self._options.meta:
-            if key not in node.meta or (value := _of_the_user(node.meta[key])) is None:
+            value = _of_the_user(node.meta.get(key))
+            if key not in node.meta or (value is not node.meta[key] and not value):
                 continue
             try:
                 # A reference to itself would be a circle, one to a later node could not be read back.
@@ -449,10 +450,10 @@ def _block_of(path: str) -> str:
 
 
 def _of_the_user(metadata: Any) -> Any:
-    """Return metadata without the keys that Dynamo adds, depending on earlier traces; None if no key is left."""
+    """Return metadata without the keys that Dynamo adds, depending on earlier traces."""
     if type(metadata) is not dict or not any(str(key).startswith(_OF_DYNAMO) for key in metadata):
         return metadata
-    return {key: value for key, value in metadata.items() if not str(key).startswith(_OF_DYNAMO)} or None
+    return {key: value for key, value in metadata.items() if not str(key).startswith(_OF_DYNAMO)}
 
 
 def _earlier(other: Any, own: int, positions: Mapping[Any, int], references: Mapping[Any, str]) -> str:
