@@ -99,6 +99,7 @@ class EquivalenceCheck:
         __tracebackhide__ = True
         guard = guard or Snapshot()
         guard.include(model)
+        guard.include_code(model)
         guard.include(graph_call.graph)
         guard.include(graph_call.readable)
         names = StateNames(guard.state_of(model))

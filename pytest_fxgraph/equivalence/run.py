@@ -24,6 +24,9 @@ from pytest_fxgraph.equivalence.nested_values import tensors_in, with_iterators_
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
 from pytest_fxgraph.errors import CaptureError, SubjectError
 
+# Data beside tensors that a call may leave for the next call: numpy arrays, globals and enclosed variables.
+_KEPT_ROLES = ("array", "variable")
+
 
 @dataclass(frozen=True)
 class SecondOutput:
@@ -108,7 +111,7 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
             gradients = _gradients(output, now, copied, settings)
         output = _detached_output(output, of_state, settings.grads)
         is_changed = findings.changed or not findings.containers_unchanged
-        if settings.second_call or is_changed or any(change.role == "array" for change in readings):
+        if settings.second_call or is_changed or any(change.role in _KEPT_ROLES for change in readings):
             second = _second_output(call, root, settings)
         failed = False
     except Exception as error:
