@@ -14,9 +14,6 @@ from typing import Any
 import torch
 from torch.utils import checkpoint as checkpoints
 
-# The package has a function of this name, too.
-_SCANS = importlib.import_module("torch._higher_order_ops.associative_scan")
-
 
 def _indexing() -> Any:
     """Return the mode in which torch's masks of flex attention index tensors with mapped numbers."""
@@ -74,7 +71,9 @@ def associative_scan(
     function: Callable[..., Any], rows: Sequence[Any], operands: Sequence[Any], dim: int = 0
 ) -> tuple[Any, ...]:
     """Combine the rows of tensors as torch's `associative_scan` does with `combine_mode="generic"`."""
-    return tuple(_SCANS.generic_associative_scan(lambda *pairs: function(*pairs, *operands), list(rows), dim))
+    # Not at the top: with torch 2.6, this module imports Dynamo. Its package has a function of the same name.
+    scans = importlib.import_module("torch._higher_order_ops.associative_scan")
+    return tuple(scans.generic_associative_scan(lambda *pairs: function(*pairs, *operands), list(rows), dim))
 
 
 def checkpoint(function: Callable[..., Any], inputs: Sequence[Any], operands: Sequence[Any], **options: Any) -> Any:
