@@ -22,7 +22,7 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.state.changes import MISSING
-from fxcore.state.containers import LIBRARIES, attributes_of
+from fxcore.state.containers import LIBRARIES, attributes_of, names_of
 from fxcore.state.outer_values import (
     NO_RAW,
     OuterValue,
@@ -59,6 +59,7 @@ class OuterReads:
     def __init__(self, tracer: Any, functions: Iterable[types.FunctionType], owner: Any) -> None:
         """`functions` are those that the trace may run, `owner` is the object that a traced method belongs to."""
         self._tracer = tracer
+        self.is_noting = False  # to look at a value may read attributes
         self._values: dict[tuple[int, str], OuterValue] = {}  # by id of the holder and name
         self._written: set[tuple[int, str]] = set()
         self._objects: dict[int, WatchedObject] = {}  # by id
@@ -204,16 +205,18 @@ class OuterReads:
 
     def note_attribute(self, value: Any, owner: Any, name: str, held: Any, found: Any, frame: types.FrameType) -> None:
         """Note a read of an attribute: `held` by the object itself, or `found` in its class; or MISSING."""
-        if value is not None:
-            is_registered = isinstance(value, nn.Module) and any(name in vars(value)[each] for each in _REGISTRIES)
-            if is_registered:
-                return
-            self._note(value, name, held, frame)
-        if held is MISSING and found is not MISSING:
-            for kind in owner.__mro__:
-                if name in vars(kind):
+        if _is_module(value) and any(name in vars(value)[each] for each in _REGISTRIES):
+            return
+        self.is_noting = True
+        try:
+            if value is not None:
+                self._note(value, name, held, frame)
+            if held is MISSING and found is not MISSING:
+                kind = next((each for each in owner.__mro__ if name in vars(each)), None)
+                if kind is not None:
                     self._note(kind, name, found, frame)
-                    return
+        finally:
+            self.is_noting = False
 
     def _note(self, holder: Any, name: str, value: Any, frame: types.FrameType) -> None:
         key = id(holder), name
@@ -242,7 +245,7 @@ class OuterReads:
             self._add(key, functools.partial(given, os.environ), name, text, value, frame.f_code, frame.f_lineno)
 
     def _text_of(self, holder: Any) -> str:
-        if isinstance(holder, nn.Module):
+        if _is_module(holder):
             return f"self.{(self._tracer.submodule_paths or {}).get(holder, '')}".rstrip(".")
         if isinstance(holder, type):
             return holder.__qualname__
@@ -298,7 +301,7 @@ class _Watch:
         if self._is_slot:
             self.behind_watch.__set__(value, held)
         else:
-            vars(value)[self.name] = held
+            names_of(value)[self.name] = held
         self._note_write(value)
 
     def __delete__(self, value: Any) -> None:
@@ -307,7 +310,7 @@ class _Watch:
         if self._is_slot:
             self.behind_watch.__delete__(value)
         else:
-            del vars(value)[self.name]
+            del names_of(value)[self.name]
         self._note_write(value)
 
     @property
@@ -317,7 +320,7 @@ class _Watch:
     def _held_by(self, value: Any) -> Any:
         """Return the value that an object itself holds."""
         if value is None or not self._is_slot:
-            return MISSING if value is None else vars(value).get(self.name, MISSING)
+            return MISSING if value is None else names_of(value).get(self.name, MISSING)
         try:
             return self.behind_watch.__get__(value)
         except AttributeError:
@@ -329,13 +332,18 @@ class _Watch:
             tracer.outer_reads.note_write(value, self.name)
 
 
+def _is_module(value: Any) -> bool:
+    """Return whether a value is a module, without a question to the value: a read would begin another read."""
+    return issubclass(type(value), nn.Module)
+
+
 def _running_reads(frame: types.FrameType) -> OuterReads | None:
-    """Return the reads of the running trace if the code in a frame is traced code."""
+    """Return the reads of the running trace if the code in a frame is traced code, and no read is being noted."""
     tracer = module_hooks.tracer_of_all_calls()
     if tracer is None or is_library_file(frame.f_code.co_filename):
         return None
     reads: OuterReads = tracer.outer_reads
-    return reads
+    return None if reads.is_noting else reads
 
 
 @functools.cache

@@ -181,10 +181,16 @@ def _is_restored_of_graph(name: str) -> bool:
     return name in _STATE_OF_GRAPH or not name.startswith("_")
 
 
+def names_of(value: object) -> dict[str, Any]:
+    """Return the `__dict__` of an object, past a `__getattribute__` of its class."""
+    names: dict[str, Any] = object.__getattribute__(value, "__dict__")
+    return names
+
+
 def attributes_of(value: object) -> dict[str, Any]:
     """Return the attributes of an object, with the slots that are set."""
     try:
-        found = object.__getattribute__(value, "__dict__")
+        found = names_of(value)
     except Exception:  # no attributes, or a property of the user that raises
         found = {}
     found = dict(found) if type(found) is dict else {}

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from fxcore.state.changes import MISSING
-from fxcore.state.containers import LIBRARIES, PLAIN, shown
+from fxcore.state.containers import LIBRARIES, PLAIN, names_of, shown
 
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
 NO_RAW = object()  # stands for a value that may change its parts
@@ -116,7 +116,7 @@ def _frozen(value: Any, known: Mapping[int, WatchedObject], left: list[int]) -> 
         return known.get(id(value)) or WatchedObject(value)
     # Classes without reads to see: of the standard library, or with a metaclass that refuses new attributes.
     if kind.__name__ in ("SimpleNamespace", "Namespace") or (_is_of_user(kind) and hasattr(value, "__dict__")):
-        return kind, _frozen(vars(value), known, left)
+        return kind, _frozen(names_of(value), known, left)
     return kind
 
 
@@ -162,7 +162,7 @@ class _Attributes:
         """Return an attribute that the class or the object itself has."""
         if not isinstance(self.value, type):
             return getattr(self.value, name, default)
-        found = vars(self.value).get(name, default)
+        found = names_of(self.value).get(name, default)
         return getattr(found, "behind_watch", found)  # a trace in another thread may watch the attribute
 
 
@@ -175,7 +175,7 @@ def attributes_by(reference: Callable[[], Any]) -> _Attributes | None:
 def names_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
     """Hold the attributes of a module or an object."""
     found = reference()
-    return None if found is None else vars(found)
+    return None if found is None else names_of(found)
 
 
 def cells_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
@@ -294,7 +294,7 @@ class OuterValues:
         for reference, named in self._quick:
             value = reference()
             if value is not None:
-                held = value.__dict__
+                held = names_of(value)
                 for name, raw, each in named:
                     if held.get(name, MISSING) is not raw and each.differs(found := held.get(name, MISSING)):
                         return each, found

@@ -8,6 +8,7 @@ import os
 import pickle
 import weakref
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -344,3 +345,34 @@ def test_a_name_that_a_class_keeps_itself_is_not_watched():
 
     assert torch.equal(graph_module(torch.ones(3)), torch.full((3,), 2.0))
     assert Named.__name__ == "Named"
+
+
+class AsksItself:
+    """Reads an attribute of its own at each read, as configurations of transformers do."""
+
+    names = MappingProxyType({"width": "size"})
+
+    def __init__(self):
+        self.size = 3
+
+    def __getattribute__(self, name):
+        names = super().__getattribute__("names")
+        return super().__getattribute__(names.get(name, name))
+
+
+def test_an_object_that_reads_itself_at_each_read_can_be_watched():
+    class Configured(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.config = AsksItself()
+
+        def forward(self, x):
+            return x * self.config.width
+
+    model = Configured()
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.ones(2))
+
+    assert torch.equal(graph_module(torch.ones(2)), torch.full((2,), 3.0))
+    model.config.size = 4
+    with pytest.raises(GuardError, match=r"size: it is 4, and was 3"):
+        graph_module(torch.ones(2))
