@@ -12,7 +12,6 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
@@ -22,6 +21,7 @@ from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.passes.infra.pass_base import PassBase
 from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass, rebuilt
+from fxcore.state.writes import OperatorMode
 from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
 from fxcore.transforms.fusion.calls import has_hooks, place_of
 
@@ -268,11 +268,11 @@ _ARITHMETIC: dict[str, Any] = {
 }
 
 
-class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Recording(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
     """Runs operators on tensors without data and notes each before a node of a graph."""
 
     def __init__(self, place: Node, inputs: dict[int, Node], gm: GraphModule) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._place, self._gm = place, gm
         self._nodes = dict(inputs)
         self._alive: list[Any] = []  # alive, because an identity must not be used again
@@ -280,15 +280,14 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._size_nodes: list[Node] = []
         self.made: list[Node] = []
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if func.namespace == "prim" or func in (torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int):
+    def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator, and note its call."""
+        result = super().run(function, args, kwargs)
+        if function.namespace == "prim" or function in (torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int):
             return result
         with self._gm.graph.inserting_before(self._place):
-            read = pytree.tree_map(self._argument, (args, kwargs or {}))
-            node = self._note(self._gm.graph.call_function(func, *read), result)
+            read = pytree.tree_map(self._argument, (args, kwargs))
+            node = self._note(self._gm.graph.call_function(function, *read), result)
             if isinstance(result, (tuple, list)):
                 for index, item in enumerate(result):
                     if isinstance(item, torch.Tensor):

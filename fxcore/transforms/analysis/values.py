@@ -14,7 +14,6 @@ import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxcore.errors import InterpreterError
 from fxcore.graph import Graph
@@ -24,6 +23,7 @@ from fxcore.node_data.arguments import map_aggregate
 from fxcore.passes.tools_common import CALLABLE_NODE_OPS
 from fxcore.state.packed_parameters import packed_tensors
 from fxcore.state.storage import wrapped_tensors
+from fxcore.state.writes import OperatorMode
 from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
 from fxcore.uninitialized import refuse_uninitialized
 
@@ -303,15 +303,16 @@ def _state_of(module: nn.Module) -> list[torch.Tensor]:
             if tensor is not None]  # fmt: skip
 
 
-class _CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+class _CallRecorder(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
     """Keeps the operators that run below autograd."""
 
     def __init__(self, describe: Callable[[torch.Tensor], TensorSpec], calls: list[OperatorCall]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        super().__init__()
         self._describe, self._calls = describe, calls
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        parts = [pytree.tree_map_only(torch.Tensor, self._describe, part) for part in (args, kwargs or {}, result)]
-        self._calls.append(OperatorCall(formula_name_of_operator(func), *parts))
+    def run(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator, and keep its call."""
+        result = super().run(operator, args, kwargs)
+        parts = [pytree.tree_map_only(torch.Tensor, self._describe, part) for part in (args, kwargs, result)]
+        self._calls.append(OperatorCall(formula_name_of_operator(operator), *parts))
         return result
