@@ -7,6 +7,7 @@ would see the first call's assignment, the graph must assign too, or say that it
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,7 +68,7 @@ class AssignedAttributes:
                     continue
                 before = attributes.get(name, _MISSING)
                 has_grown = value is before and lengths.get(name) != lengths_now.get(name)
-                if has_grown or (value is not before and not _is_equal(value, before)):
+                if has_grown or not (value is before or _is_equal(value, before) or _stands_for(value, before)):
                     yield path, value, before
 
 
@@ -89,6 +90,17 @@ def _lengths_of(attributes: dict[str, Any]) -> dict[str, int]:
 
 def _is_equal(value: Any, before: Any) -> bool:
     return type(value) in _PLAIN and type(value) is type(before) and value == before
+
+
+def _stands_for(value: Any, before: Any) -> bool:
+    """Return whether a container, or a weak reference, holds traced values of the same tensors as before."""
+    if isinstance(value, ExampleTensor):
+        return value.example is before
+    if type(value) is not type(before):
+        return False
+    if isinstance(value, weakref.ref):
+        return _stands_for(value(), before())
+    return type(value) in (list, tuple) and len(value) == len(before) > 0 and all(map(_stands_for, value, before))
 
 
 def _is_recorded(tracer: Any, path: str, value: Any, before: Any) -> bool:

@@ -725,3 +725,24 @@ def test_a_buffer_that_would_get_another_dtype_or_shape_is_refused(shape, other,
 
     assert torch.equal(graph_module.sum, torch.zeros(shape))
     assert graph_module.supports(torch.ones(5, *(shape or (3,)))) is not False
+
+
+def test_a_list_of_the_same_weights_is_no_assignment():
+    graph_module = fxcore.symbolic_trace(nn.LSTM(4, 5), example_inputs=torch.rand(2, 3, 4))
+
+    assert graph_module.graph.guards.notes == ()
+
+
+def test_a_list_of_other_tensors_is_an_assignment():
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = [torch.zeros(2)]
+
+        def forward(self, x):
+            self.kept = [x]
+            return x + 1
+
+    graph_module = fxcore.symbolic_trace(Keeps(), example_inputs=torch.rand(2))
+
+    assert graph_module.graph.guards.notes == ("forward assigns self.kept, which the graph does not",)
