@@ -321,9 +321,14 @@ def _is_enabled(what: str) -> bool:
 
 
 def call_with_known(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call a method of a CodeGen with the options that it takes. Older classes know fewer options."""
+    """Call a method of a CodeGen with the options that it takes. Older classes know fewer options.
+
+    A method that takes every option may hand all of them to an older class, so it gets only those that are set.
+    """
     known = _parameters(getattr(method, "__func__", method))
-    return method(*args, **{name: value for name, value in options.items() if known is None or name in known})
+    return method(
+        *args, **{name: value for name, value in options.items() if (value if known is None else name in known)}
+    )
 
 
 @functools.lru_cache(maxsize=64)

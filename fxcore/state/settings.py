@@ -16,6 +16,12 @@ def _default_device() -> torch.device | None:
     return None if context is None else context.device
 
 
+def _set_default_device(device: torch.device | None) -> None:
+    torch.set_default_device(device)
+    if device is None:  # torch 2.6 leaves a None there that its get_default_device() cannot read
+        vars(torch._GLOBAL_DEVICE_CONTEXT).pop("device_context", None)
+
+
 def _set_deterministic(value: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
@@ -93,7 +99,7 @@ MODES = "the number of modes for torch functions"
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "grad mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-    "the default device": (_default_device, torch.set_default_device),
+    "the default device": (_default_device, _set_default_device),
     "autocast on cpu": _autocast("cpu"),
     "autocast on cuda": _autocast("cuda"),
     "the depth of autocast": (_depth_of_autocast, _leave_autocast),
