@@ -344,10 +344,12 @@ class ExampleTracer(Tracer):
             return super()._create_unusual_arg(a)
         if is_array(a) and a.dtype.kind in "biufc":
             return self.node_of_array(a)
+        if is_dataclass(a):  # before dicts: the outputs of transformers and diffusers are both
+            return self._node_of_dataclass(a)
         if isinstance(a, dict) and type(a) is not immutable_dict:
             held = {key: self.create_arg(item) for key, item in a.items()}
             return self.create_node("call_function", type(a), (held,), {})
-        if hasattr(a, "__fx_create_arg__") or is_dataclass(a) or not holds_proxies(a):
+        if hasattr(a, "__fx_create_arg__") or not holds_proxies(a):
             return super()._create_unusual_arg(a)
         kind = type(a)
         state = {name: self.create_arg(item) for name, item in vars(a).items()}

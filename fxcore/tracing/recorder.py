@@ -224,8 +224,7 @@ class Recorder:
         if isinstance(a, (OpOverload, HigherOrderOperator)) or is_opaque_constant_type(type(a)) or is_reduction(a):
             return a
         if is_dataclass(a) and not isinstance(a, type):
-            kwargs = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
-            return self.create_node("call_function", type(a), (), kwargs)
+            return self._node_of_dataclass(a)
         if type(a).__module__ == "numpy" and hasattr(a, "item") and getattr(a, "ndim", 1) == 0:
             return a.item()  # a scalar of numpy prints as a call of numpy, and generated code cannot make that call
         if isinstance(a, _CONSTANTS):
@@ -234,6 +233,10 @@ class Recorder:
             f"argument of type: {type(a)}{self._place()}\n{_shown(a)} cannot be an argument of a node. Pass its "
             "tensors and numbers one by one, or make the function that takes it a leaf with wrap()"
         )
+
+    def _node_of_dataclass(self, value: Any) -> Node:
+        kwargs = {field.name: self.create_arg(getattr(value, field.name)) for field in fields(value)}
+        return self.create_node("call_function", type(value), (), kwargs)
 
     def _create_key(self, key: Any) -> Any:
         if isinstance(key, str):

@@ -628,3 +628,23 @@ def test_layers_in_a_container_that_forward_makes_are_one_call_each():
     calls = [node.target for node in graph_module.graph.nodes if node.op == "call_module"]
     assert calls == ["layers.0", "layers.1"]
     assert torch.equal(graph_module(example), model(example))
+
+
+@dataclass
+class Residuals(dict):
+    """A dataclass that is a dict, as outputs of diffusers are."""
+
+    down: torch.Tensor
+    middle: torch.Tensor
+
+    def __post_init__(self):
+        self.update(down=self.down, middle=self.middle)
+
+
+def test_a_dataclass_that_is_a_dict_is_made_of_its_fields():
+    graph_module = fxcore.symbolic_trace(lambda x: Residuals(x + 1, x * 2), example_inputs=torch.ones(2))
+
+    result = graph_module(torch.ones(3))
+    assert type(result) is Residuals
+    assert torch.equal(result.middle, torch.full((3,), 2.0))
+    assert torch.equal(result["down"], result.middle)
