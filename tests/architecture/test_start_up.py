@@ -51,6 +51,7 @@ def test_asking_for_the_help_imports_nothing_heavy(tmp_path):
     assert "imported: []" in output
 
 
+@pytest.mark.slow
 def test_public_names_are_resolved_when_they_are_asked_for():
     code = (
         "import sys, pytest_fxgraph\n"
@@ -116,6 +117,7 @@ def test_documents_are_compared_where_neither_torch_nor_fxcore_can_be_imported(t
     assert run.stdout.endswith("strictly equal: False\n")
 
 
+@pytest.mark.slow
 def test_the_table_of_operators_is_read_when_a_comparison_asks_for_it_not_before():
     code = (
         "from pytest_fxgraph import plugin\n"

@@ -191,6 +191,7 @@ def test_a_description_with_an_address_is_refused(text):
         text(Named())
 
 
+@pytest.mark.slow
 def test_sets_are_written_alike_under_every_hash_seed():
     code = (
         "from pytest_fxgraph.document.argument_texts import ArgumentTexts;"

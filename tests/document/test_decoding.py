@@ -117,6 +117,7 @@ def test_a_damaged_golden_is_read_or_refused_and_nothing_else(data):
     assert isinstance(read, GraphDocument)
 
 
+@pytest.mark.slow
 def test_blocks_in_blocks_cannot_stand_for_more_nodes_than_memory_holds():
     inner = ["%y = torch.neg(%0)", "return %y"]
     for depth in range(20):

@@ -130,6 +130,7 @@ class Other(Net):
         self.more = nn.Parameter(torch.ones(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [exported, functional])
 def test_a_graph_module_gets_the_state_of_the_model_that_it_was_exported_from(make):
     model = net()

@@ -48,6 +48,7 @@ def ran(script):
     return subprocess.run(command, cwd=script.parent, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_the_script_shows_the_mismatch_without_the_tests(project):
     result, script = script_of(project)
 

@@ -17,6 +17,7 @@ def test_many(fx_golden, number):
 """
 
 
+@pytest.mark.slow
 def test_the_walk_with_two_workers(project):
     project.test(MANY.format(function="torch.neg"))
     result = project.update("-n2")

@@ -29,6 +29,7 @@ def test_a_seed_draws_the_same_each_time_and_another_seed_others():
     assert drawn(space, 1) != drawn(space, 2)
 
 
+@pytest.mark.slow
 def test_each_sort_of_recipe_is_drawn():
     found = drawn(space_around(torch.rand(4, 3), 2.0), 0)
 
@@ -83,6 +84,7 @@ def test_a_search_that_is_stopped_while_it_shrinks_gives_its_find():
     assert len(asked) == 3  # the repetition of the find, and one smaller recipe
 
 
+@pytest.mark.slow
 def test_a_number_in_a_pattern_shrinks_on_its_own():
     space = space_around(torch.rand(2, 3))
 
@@ -94,6 +96,7 @@ def test_a_number_in_a_pattern_shrinks_on_its_own():
     assert sorted(space.make(found).args[0].flatten().tolist()) == [-1, 0, 0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_one_random_element_is_all_that_is_left_of_thousands():
     space = space_around(torch.rand(4, 3, generator=torch.Generator().manual_seed(0)))
 
@@ -108,6 +111,7 @@ def test_one_random_element_is_all_that_is_left_of_thousands():
     assert [0.5 < value < 0.501 for value in space.make(found).args[0].flatten().tolist()] == [True]
 
 
+@pytest.mark.slow
 def test_each_of_several_tensors_shrinks():
     space = space_around(torch.rand(4, 3), torch.tensor([5, 9, 4, 7]))
 
