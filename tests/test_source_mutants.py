@@ -122,6 +122,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_mutant_is_noticed_or_survives_and_is_taken_back(tree):
     source = (tree / "fxcore" / "sign.py").read_text(encoding="utf-8")
     first, second = [mutant for mutant in all_mutants(tree) if mutant.kind == "compare"]

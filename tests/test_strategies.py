@@ -168,6 +168,7 @@ def test_inputs_of_a_foreign_module_are_refused():
         strategies.inputs_of(torch.nn.Linear(1, 1))
 
 
+@pytest.mark.slow
 def test_without_hypothesis_the_extra_is_named():
     code = "import sys; sys.modules['hypothesis'] = None; import pytest_fxgraph.strategies"
 

@@ -59,6 +59,7 @@ def large() -> str:
     return encode(build_document(fxcore.symbolic_trace(Layers(1000))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1, 500, 999])
 def test_an_operator_inserted_into_3000_nodes_changes_its_lines_and_those_of_its_reader(large, place):
     changed = changed_lines(large, updated(large, fxcore.symbolic_trace(Layers(1000, place))))

@@ -56,6 +56,7 @@ def test_the_command_of_a_missing_golden_writes_that_golden(project):
     assert list(project.goldens()) == [name for name in project.goldens() if "test_net-a" in name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["-n0", pytest.param("-n1", marks=pytest.mark.slow)])
 def test_rootdir_configuration_overrides_and_level_of_the_run_are_repeated(project, monkeypatch, workers):
     project.write("configs/own.ini", "[pytest]\npythonpath = ..\n")

@@ -84,6 +84,7 @@ def test_last_failed_runs_and_updates_the_failed_one(broken, option):
     broken.run().assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_random_order_writes_the_same_goldens(broken, seed):
     pytest.importorskip("pytest_randomly")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fxgraph", pytest.param("pytest_fxgraph.plugin", marks=pytest.mark.slow)])
 def test_autoload_off_and_the_plugin_asked_for_by_name(project, monkeypatch, name):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

@@ -42,6 +42,7 @@ def test_each_sort_of_recipe_is_drawn():
     assert len({recipe.fills[0][0] for recipe in found if not recipe.is_random}) >= 8
 
 
+@pytest.mark.slow
 def test_one_dimension_at_most_is_large_and_for_random_values_alone():
     for recipe in drawn(space_around(torch.rand(4, 3)), 0):
         larges = [size for size in recipe.sizes if size > 100]

@@ -151,6 +151,7 @@ def test_the_section_holds_the_input_too():
     assert "found by search, try 3 of 50, seed 0; smallest input: 0 = float32[1, 1, 2, 3] " in caught.value.section
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("one_in_a_thousand", marks=pytest.mark.slow), "two_at_once"])
 def test_a_seed_finds_the_same_each_time(name):
     assert message_of(CASES[name], seed=5) == message_of(CASES[name], seed=5)
@@ -180,6 +181,7 @@ def test_what_a_graph_keeps_between_calls_is_found_before_the_search():
         FxEquivalence()(Calling(lambda x: x * 2), drawn(3, 4), graph=graph_calling(counting()), search=40)
 
 
+@pytest.mark.slow
 def test_two_inputs_that_must_agree_change_together():
     class Adding(nn.Module):
         def forward(self, x, y):
@@ -343,6 +345,7 @@ def run_script(folder, before: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_stored(tmp_path):
     done = run_script(tmp_path)
 
@@ -350,6 +353,7 @@ def test_nothing_is_stored(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_without_hypothesis_the_error_names_the_extra(tmp_path):
     done = run_script(tmp_path, "sys.modules['hypothesis'] = None")
 
@@ -399,6 +403,7 @@ def by_powers(x):
     return 1 + 2 * x + 3 * x**2
 
 
+@pytest.mark.slow
 def test_finite_values_leave_out_where_infinities_alone_differ():
     graph = fxcore.symbolic_trace(lambda x: 1 + x * (2 + x * 3))
 

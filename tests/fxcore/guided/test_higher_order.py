@@ -679,6 +679,7 @@ model, example = Model().requires_grad_(False), torch.rand(3, 4)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verify", [None, True])
 def test_a_trace_runs_operators_without_dynamo(verify):
     program = USES_OPERATORS + (
