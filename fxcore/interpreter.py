@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import nn
@@ -15,7 +15,7 @@ from fxcore.errors import GraphArgumentError, InterpreterError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guard_checks.check_code import CheckFunctions, ChecksOfRun
-from fxcore.guard_checks.modes_left import modes_ended
+from fxcore.guard_checks.modes_left import modes_ended, switches_modes
 from fxcore.guard_checks.plan import Plan
 from fxcore.guards import Guards
 from fxcore.node import Argument, Node, Target
@@ -65,6 +65,10 @@ class Interpreter:
         plan = Plan(self.graph, guards, self.module)
         return CheckFunctions(plan, guards, self.module, type(self.module).__name__)
 
+    @functools.cached_property
+    def _switches_modes(self) -> bool:
+        return switches_modes(self.graph)
+
     # Running.
 
     def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
@@ -80,17 +84,18 @@ class Interpreter:
         if enable_io_processing:
             args = self.graph.process_inputs(*args)
         self.args_iter: Iterator[Any] = iter(args)
-        with modes_ended(self.graph):
+        with modes_ended() if self._switches_modes else nullcontext():
             return self._run_nodes(enable_io_processing)
 
     def _run_nodes(self, enable_io_processing: bool) -> Any:
         checks = self._guard_checks
         guards = None if checks is None else ChecksOfRun(checks, self.module, self.env)
+        run_node = self.run_node
         for node in self.graph.nodes:
             if node in self.env:
                 continue
             try:
-                value = self.env[node] = self.run_node(node)
+                value = self.env[node] = run_node(node)
             except Exception as error:
                 if guards is not None:
                     guards.failed(node, error)

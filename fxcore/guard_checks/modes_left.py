@@ -44,12 +44,16 @@ def run_source(
     SOURCES.run(source, names, origin, shown=shown)
 
 
+def switches_modes(graph: Graph) -> bool:
+    """Return whether nodes of a graph switch modes."""
+    return any(
+        getattr(node._target, "__name__", "") in _SWITCHES for node in graph.nodes if node._op == "call_function"
+    )
+
+
 @contextmanager
-def modes_ended(graph: Graph) -> Iterator[None]:
-    """End the modes that the nodes of a graph have switched if an error leaves the with block."""
-    if not any(getattr(node.target, "__name__", "") in _SWITCHES for node in graph.nodes if node.op == "call_function"):
-        yield
-        return
+def modes_ended() -> Iterator[None]:
+    """Put the modes back if an error leaves the with block."""
     kept = _present_modes()
     try:
         yield

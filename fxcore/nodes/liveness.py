@@ -16,5 +16,9 @@ def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
     """Map each node to the values that no later node reads. `nodes` come in order of execution."""
     nodes = list(nodes)
     last_reader = last_readers(nodes)
-    freed = [(node, [value for value in node._input_nodes if last_reader[value] is node]) for node in nodes]
-    return {node: values for node, values in reversed(freed) if values}
+    freed: dict[Node, list[Node]] = {}
+    for node in reversed(nodes):
+        values = [value for value in node._input_nodes if last_reader[value] is node]
+        if values:
+            freed[node] = values
+    return freed
