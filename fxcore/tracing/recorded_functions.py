@@ -20,7 +20,7 @@ from torch.utils import _device
 
 from fxcore.graph import Graph
 from fxcore.operators.table import FAMILIES
-from fxcore.tracing.patching import Patcher
+from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorder import SymbolicValue
 from fxcore.tracing.wrap import find_symbolic
 
@@ -79,20 +79,27 @@ def restore_targets(graph: Graph) -> None:
 
 @functools.cache
 def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
-    """Return classes and dicts of globals, each with its functions by name. Traces share the one result."""
+    """Return classes and dicts of globals, each with its functions by name. Traces share the one result.
+
+    The first trace may have an example, and replaces some of these functions in its own way before this search.
+    """
     fill_lists_of_torch()
     names = frozenset(_names_with_other_arguments()) - _LOOK_AT_VALUES
     found: list[tuple[Any, dict[str, Callable[..., Any]]]] = []
-    functions = {name: getattr(torch, name, None) for name in names}
+    of_torch = REPLACEMENTS.originals_of(vars(torch))
+    functions = {name: of_torch.get(name) for name in names}
     found.append((vars(torch), {name: _recorded(each) for name, each in functions.items() if _is_function(each)}))
     # Functions in Python call the functions of torch._C._nn.
     for members in (vars(torch.nn.functional), vars(torch._C._nn)):
-        built_in = {name: each for name, each in members.items() if _is_built_in(each) and name in names}
+        originals = REPLACEMENTS.originals_of(members)
+        built_in = {name: each for name, each in originals.items() if _is_built_in(each) and name in names}
         found.append((members, {name: _recorded(each) for name, each in built_in.items()}))
     for prefix, module in FAMILIES.items():
-        built_in = {name: each for name, each in vars(module).items() if prefix + name in names and _is_built_in(each)}
+        originals = REPLACEMENTS.originals_of(vars(module))
+        built_in = {name: each for name, each in originals.items() if prefix + name in names and _is_built_in(each)}
         found.append((vars(module), {name: _recorded(each) for name, each in built_in.items()}))
-    methods = {name: getattr(torch.Tensor, name, None) for name in names if not name.startswith("__")}
+    of_tensor = [name for name in names if not name.startswith("__") and hasattr(torch.Tensor, name)]
+    methods = {name: REPLACEMENTS.original(torch.Tensor, name) for name in of_tensor}
     found.append((torch.Tensor, {name: _recorded(each, 1) for name, each in methods.items() if callable(each)}))
     return found
 

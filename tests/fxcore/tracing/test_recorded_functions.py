@@ -151,3 +151,12 @@ def trial(action):
         return action()
     except TypeError as error:
         return error
+
+
+def test_a_first_trace_with_an_example_hides_no_function_from_later_traces():
+    recorded_functions._replacements.cache_clear()
+    fxcore.symbolic_trace(lambda x: x + 1, example_inputs=torch.ones(2))
+    found = [sorted(functions) for _, functions in recorded_functions._replacements()]
+
+    recorded_functions._replacements.cache_clear()
+    assert [sorted(functions) for _, functions in recorded_functions._replacements()] == found
