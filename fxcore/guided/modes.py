@@ -24,7 +24,7 @@ from torch.amp import autocast_mode
 from fxcore.node import Node
 from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import is_library_file, is_outvoted
+from fxcore.tracing.call_site import is_library_file, is_redundant_condition
 from fxcore.tracing.patching import Replacement
 
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
@@ -209,7 +209,7 @@ def _noting_flag_of_products(original: Callable[..., Any]) -> Callable[..., Any]
 def _asking_tracer(frame: FrameType, answer: Any) -> Any:
     """Return the tracer of the running trace if `frame` is traced code, and its way depends on the answer."""
     tracer = module_hooks.tracer_of_all_calls()
-    if tracer is None or is_library_file(frame.f_code.co_filename) or is_outvoted(frame, bool(answer)):
+    if tracer is None or is_library_file(frame.f_code.co_filename) or is_redundant_condition(frame, bool(answer)):
         return None
     return tracer
 

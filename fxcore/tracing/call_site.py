@@ -20,7 +20,6 @@ import torch
 
 _FXCORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LOST = object()
-_LONGEST_OPERAND = 6  # instructions that load the other operand: `torch.nn.functional.relu`
 NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
 _NUMPY = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "numpy") + os.sep
@@ -165,21 +164,6 @@ def instruction_at(code: CodeType, offset: int) -> dis.Instruction | None:
     return next((each for each in dis.get_instructions(code) if each.offset == offset), None)
 
 
-def compares_identity(frame: FrameType) -> bool:
-    """Return whether `frame` is reading an operand of `is` or `is not`, as in `x.dtype is torch.float32`."""
-    return _compares_identity(frame.f_code, frame.f_lasti)
-
-
-@functools.lru_cache(maxsize=1024)
-def _compares_identity(code: CodeType, offset: int) -> bool:
-    for item in instructions_from(code, offset)[1:_LONGEST_OPERAND]:
-        if item.opname == "IS_OP":
-            return True
-        if not item.opname.startswith(("LOAD_", "COPY")):
-            return False
-    return False
-
-
 def is_assertion(frame: FrameType, asked: Any) -> bool:
     """Return whether an `assert` statement in `frame` asks for the truth of the result of the function `asked`."""
     return _is_assertion(frame.f_code, frame.f_lasti, asked is operator.eq)
@@ -203,8 +187,8 @@ def _raising_truth(code: CodeType, offset: int, is_equality: bool) -> bool | Non
     return None
 
 
-def is_outvoted(frame: FrameType, answer: bool) -> bool:
-    """Return whether `frame` reads another condition next, and goes the same way whatever the first answer is.
+def is_redundant_condition(frame: FrameType, answer: bool) -> bool:
+    """Return whether `frame` reads another condition next, and takes the same branch for both answers.
 
     So it is in `if torch.is_grad_enabled() and self.checkpoints:` if the plain attribute is false.
     """

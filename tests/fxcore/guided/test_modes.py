@@ -42,7 +42,7 @@ class Checkpointed(nn.Module):
         return x
 
 
-def test_a_question_that_another_condition_outvotes_is_no_guard():
+def test_a_redundant_condition_is_no_guard():
     assert guards_of(fxcore.symbolic_trace(Checkpointed(False), example_inputs=(X,))) == []
     assert guards_of(fxcore.symbolic_trace(Checkpointed(True), example_inputs=(X,))) == ["is_grad_enabled()"]
 
@@ -53,7 +53,7 @@ def test_a_question_that_leaves_another_condition_unread_is_a_guard():
     assert set(guards_of(graph_module)) == {"not is_grad_enabled()", "not self.training"}
 
 
-def test_the_outvoting_condition_may_not_change():
+def test_the_deciding_condition_may_not_change():
     model = Checkpointed(False)
     graph_module = fxcore.symbolic_trace(model, example_inputs=(X,))
     model.checkpoints = True
