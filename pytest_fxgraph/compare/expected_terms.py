@@ -7,6 +7,7 @@ the node that runs them, symbols by the values that contain them. After that, an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,8 @@ from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_sy
 # Brings the operands of both documents into one order before nodes are paired.
 Prepare = Callable[[GraphDocument, GraphDocument], tuple[GraphDocument, GraphDocument]]
 _HOLDERS = ("get_attr", "call_module")
+# The value of a tensor and its number among the tensors with this value, by path.
+Numbers = Mapping[str, tuple[str, int]]
 _Record = TypeVar("_Record", ModuleRecord, StateRecord)
 
 
@@ -58,8 +61,15 @@ class _Terms(NamedTuple):
         if not (inputs or has_symbols or made or self.is_close or has_graphs):
             return obtained
         by_input = with_targets(obtained, inputs, ("placeholder",))
-        pairs = self._pairs(expected, by_input, made, obtained_made)
-        paths = _path_names(expected, obtained, pairs, made, obtained_made)
+        numbers, obtained_numbers = _common_numbers(
+            numbers_of_unknown(expected, made), numbers_of_unknown(obtained, obtained_made)
+        )
+        plain = self._plain(expected, made, numbers, self.expected_symbols)
+        obtained_plain = self._plain(by_input, obtained_made, obtained_numbers, self.obtained_symbols)
+        pairs = self._pairs(plain, obtained_plain)
+        counted = {number: path for path, number in numbers.items()}
+        paths = {path: counted[number] for path, number in obtained_numbers.items()}
+        paths = _path_names(expected, obtained, pairs, made, obtained_made, paths)
         if has_symbols:
             self._pair_symbols(expected, obtained, pairs)
         renamed = with_paths(with_targets(by_input, paths, _HOLDERS), paths)
@@ -72,27 +82,24 @@ class _Terms(NamedTuple):
             notes=tuple(rename_symbols_of_note(note, self.symbols) for note in renamed.notes),
         )
 
-    def _pairs(
-        self, expected: GraphDocument, obtained: GraphDocument, made: Collection[str], obtained_made: Collection[str]
-    ) -> list[tuple[int, int]]:
-        """Pair nodes without regard to generated names."""
-        kept = _kept_paths(expected, obtained, made, obtained_made)
-        plain = self._plain(expected, made, kept, self.expected_symbols)
-        obtained_plain = self._plain(obtained, obtained_made, kept, self.obtained_symbols)
+    def _pairs(self, plain: GraphDocument, obtained: GraphDocument) -> list[tuple[int, int]]:
+        """Pair nodes of two graphs without generated names."""
         if self.prepare is not None:
-            plain, obtained_plain = self.prepare(plain, obtained_plain)
-        return align(graph_index_of(plain), graph_index_of(obtained_plain)).pairs()
+            plain, obtained = self.prepare(plain, obtained)
+        return align(graph_index_of(plain), graph_index_of(obtained)).pairs()
 
     def _plain(
-        self, document: GraphDocument, made: Collection[str], kept: Collection[str], symbols: Collection[str]
+        self, document: GraphDocument, made: Collection[str], numbers: Numbers, symbols: Collection[str]
     ) -> GraphDocument:
-        """Return a graph with the contents of generated constants in place of their names, and without symbols."""
+        """Return a graph with contents or numbers of generated constants in place of their names, without symbols."""
         contents = {record.path: record for record in document.state}
         no_names = dict.fromkeys(symbols, "?")
 
         def target(node: NodeRecord) -> str:
-            if node.op not in _HOLDERS or node.target not in made or node.target in kept:
+            if node.op not in _HOLDERS or node.target not in made:
                 return node.target
+            if node.target in numbers:
+                return f"a constant {numbers[node.target]}"
             record = contents.get(node.target)
             if record is None:
                 return "a graph"
@@ -254,19 +261,31 @@ def made_paths(document: GraphDocument) -> frozenset[str]:
     return frozenset(record.path for record in records if record.name_from is not None)
 
 
-def _kept_paths(
-    expected: GraphDocument, obtained: GraphDocument, made: Collection[str], obtained_made: Collection[str]
-) -> set[str]:
-    """Return generated paths of tensors without content in one document: only the path tells these tensors apart.
+def numbers_of_unknown(document: GraphDocument, made: Collection[str]) -> Numbers:
+    """Map generated paths of tensors without content to the tensor's value and its number among tensors of this value.
 
-    If both documents have other numbers of these tensors, the names were counted otherwise, and tell nothing.
+    The order of the numbers in the paths counts, and the numbers themselves do not: 8 and 9 are 0 and 1.
     """
-    unknown: set[str] = set()
-    for document in (expected, obtained):
-        records = {record.path: record for record in document.state}
-        unknown |= {path for path, record in records.items() if content_of(record, records) is None}
-    is_counted_alike = unknown & set(made) == unknown & set(obtained_made)
-    return unknown & set(made) if is_counted_alike else set()
+    records = {record.path: record for record in document.state}
+    unknown = [path for path in records if path in made and content_of(records[path], records) is None]
+    counts: Counter[str] = Counter()
+    numbers = {}
+    for path in sorted(unknown, key=_prefix_and_number):
+        value = records[path].value
+        numbers[path] = value, counts[value]
+        counts[value] += 1
+    return numbers
+
+
+def _prefix_and_number(path: str) -> tuple[str, int]:
+    prefix = path.rstrip("0123456789")
+    return prefix, int(path[len(prefix) :] or 0)
+
+
+def _common_numbers(numbers: Numbers, obtained: Numbers) -> list[Numbers]:
+    """Leave out values with another count of tensors on each side: their tensors are paired by their readers."""
+    others = {value for value, _ in set(numbers.values()) ^ set(obtained.values())}
+    return [{path: number for path, number in side.items() if number[0] not in others} for side in (numbers, obtained)]
 
 
 def _path_names(
@@ -275,10 +294,11 @@ def _path_names(
     pairs: Sequence[tuple[int, int]],
     made: Collection[str],
     obtained_made: Collection[str],
+    known: Mapping[str, str],
 ) -> dict[str, str]:
-    """Map generated obtained paths to the paths of the paired nodes."""
-    names: dict[str, str] = {}
-    taken: set[str] = set()
+    """Map generated obtained paths to the paths of the paired nodes; `known` are the counterparts by number."""
+    names = dict(known)
+    taken = {*names.values()}
     for position, partner in pairs:
         node, other = expected.nodes[position], obtained.nodes[partner]
         is_made = node.op in _HOLDERS and node.target in made and other.target in obtained_made

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_fxgraph.compare.compared_parts import as_compared
-from pytest_fxgraph.compare.expected_terms import made_paths, with_paths, with_targets
+from pytest_fxgraph.compare.expected_terms import made_paths, numbers_of_unknown, with_paths, with_targets
 from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, content_of, graph_index_of, storage_histories
 from pytest_fxgraph.compare.isomorphism import surrounding_hashes, unpaired_readers
 from pytest_fxgraph.compare.record_changes import code_of_note, module_records, state_records
@@ -42,6 +42,8 @@ def _description(document: GraphDocument, symbols: tuple[str, ...], names: dict[
     made = made_paths(document)
     contents = {record.path: record for record in document.state}
     held = {path: f"<{contents[path].value} {content_of(contents[path], contents)}>" for path in made & contents.keys()}
+    unknown = {path: f"<{value} number {place}>" for path, (value, place) in numbers_of_unknown(document, made).items()}
+    held |= unknown
     unnamed = with_targets(document, dict.fromkeys(made, "<graph>") | held, ("get_attr", "call_module"))
     no_names = dict.fromkeys(symbols, "?")
     plain = tuple(with_texts(node, lambda text: rename_symbols(text, no_names)) for node in unnamed.nodes)
@@ -52,7 +54,8 @@ def _description(document: GraphDocument, symbols: tuple[str, ...], names: dict[
     for symbol in in_order_of_use([text for position in order for text in texts_of(document.nodes[position])], symbols):
         names.setdefault(symbol, f"<size {symbol.rstrip('0123456789')}{len(names)}>")
     used = [path for path in dict.fromkeys(document.nodes[position].target for position in order) if path in made]
-    document = with_paths(with_targets(document, _numbered(used), ("get_attr", "call_module")), _numbered(used))
+    paths = {path: unknown.get(path, f"<made {place}>") for place, path in enumerate(used)}
+    document = with_paths(with_targets(document, paths, ("get_attr", "call_module")), paths)
     named = graph_index_of(replace(document, nodes=tuple(_renamed(node, names) for node in document.nodes)))
     return (
         [
@@ -104,10 +107,6 @@ def _input_names(document: GraphDocument) -> dict[str, str]:
     inputs = [node for node in document.nodes if node.op == "placeholder"]
     stars = {node.target: node.target[: len(node.target) - len(node.target.lstrip("*"))] for node in inputs}
     return {node.target: f"{stars[node.target]}<input {place}>" for place, node in enumerate(inputs) if node.name_from}
-
-
-def _numbered(paths: list[str]) -> Mapping[str, str]:
-    return {path: f"<made {number}>" for number, path in enumerate(paths)}
 
 
 def _sorted(record: Any) -> Any:
