@@ -26,6 +26,7 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.constructors import NEVER, parameters_in_table
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.report.text import other_torch_remark
 
 LEVELS = ("structure", "exact")
 CASES = recorded_cases()
@@ -136,3 +137,22 @@ def test_a_difference_that_is_listed_is_seen_in_the_recordings(difference):
     ]
 
     assert all(any(fnmatchcase(name, pattern) for name in seen) for pattern in difference.cases)
+
+
+def test_a_remark_on_another_torch_stands_where_recordings_of_two_releases_differ():
+    found = set()
+    for name, of_versions in RECORDED.items():
+        for expected, obtained in permutations(of_versions, 2):
+            texts = of_versions[expected], of_versions[obtained]
+            if None in texts or not name.startswith(("export ", "capture ")):
+                continue
+            difference = compare_documents(*map(document, texts))
+            running = obtained.removeprefix("torch ").partition(",")[0]
+            if other_torch_remark(difference, running) is not None:
+                assert difference_between(name, "structure", *zip((expected, obtained), texts, strict=True)), name
+                found.add(name)
+
+    assert found == {
+        *("export attention", "export slices", "capture aot attention"),
+        *("export comparisons", "export dtypes_and_devices", "export functional_loss"),
+    }
