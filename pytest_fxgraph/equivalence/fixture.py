@@ -21,7 +21,7 @@ from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
-from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
+from pytest_fxgraph.vacuity import vacuous_examples_rejected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
