@@ -56,10 +56,6 @@ class InputsError(GateError, TypeError):
     """Inputs that are neither a tuple of positional arguments nor one tensor."""
 
 
-class TargetError(GateError, ValueError):
-    """A target that can match no operator. A query for the target would always give the same answer."""
-
-
 class ReportError(GateError, ValueError):
     """A report of a run that cannot be read or written."""
 
@@ -73,7 +69,11 @@ class UncomparableError(GateError, TypeError):
 
 
 class VacuousCheckError(GateError, ValueError):
-    """A check that could not have failed: a graph that returns zeros would agree with the model within tolerance."""
+    """A check that could not have failed: a graph of zeros would agree with the model, or a pass did nothing."""
+
+
+class TargetError(VacuousCheckError):
+    """A target that can match no operator of the graph. A query for the target would always give the same answer."""
 
 
 class Finding:

@@ -40,6 +40,7 @@ from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.text import short_lines
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.rewriting import FxRewrite
+from pytest_fxgraph.vacuity import refuse_nothing_asked
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -257,13 +258,13 @@ def assert_ops(
 
     `count` says how often each of some targets is called, `absent` which never, `in_order` which one after the other,
     `only_from` the only ones that may be. Targets are functions, classes of modules, names of methods, and globs such
-    as "aten.batch_norm*". Raises AssertionError if the graph calls others, naming them, and GateError if nothing is
-    asked or a target names no operator.
+    as "aten.batch_norm*". Raises AssertionError if the graph calls others, naming them, and VacuousCheckError
+    if nothing is asked or a target names no operator of the graph.
     """
     __tracebackhide__ = True
     targets, forbidden, sequence = dict(count or {}), tuple(absent), tuple(in_order)
-    if not (targets or forbidden or sequence) and only_from is None:
-        raise GateError("assert_ops was asked nothing; say count=, absent=, in_order= or only_from=")
+    asked = (*targets, *forbidden, *sequence) if only_from is None else (only_from,)
+    refuse_nothing_asked("assert_ops", asked, "say count=, absent=, in_order= or only_from=")
     operators = OpsQuery(to_graph_with_operators(subject))
     for target, expected in targets.items():
         obtained = operators.count(target)

@@ -8,6 +8,7 @@ import importlib.util
 import operator
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,16 +17,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxcore.operators.kinds import is_packet, operator_name, packet_name
+from fxcore.operators.kinds import is_packet, operator_name
 from pytest_fxgraph.document.modules import Attributes
 from pytest_fxgraph.document.nested_graphs import graphs_in, is_graph_module
 from pytest_fxgraph.document.target_names import PUBLIC_MODULES, TargetNames, class_name
 from pytest_fxgraph.errors import DocumentError, TargetError
+from pytest_fxgraph.operator_dialects import DERIVED, PYTHON, TORCH, could_be_found, dialect_of_name, operator_names
 from pytest_fxgraph.report import printable
 
 CALLS = ("call_function", "call_method", "call_module")
-# Dialects with other names for torch's operators. Their names are right even if executorch is not loaded.
-_DIALECTS = ("edge",)
 _SHOWN = 12
 
 OwnName = Callable[[Any], "str | None"]
@@ -44,6 +44,13 @@ class OperatorCall:
     def place(self) -> str:
         """The node's name, with the path of the graph around it."""
         return f"{self.path}{self.node.name}"
+
+    @property
+    def dialect(self) -> str:
+        """The dialect of the call; "" for a call that graphs of every dialect have."""
+        if self.node.op == "call_function":
+            return dialect_of_name(name_of_target(self.node.target))
+        return "" if is_graph_module(self.module) else TORCH
 
 
 def operator_calls(graph_module: Any, *, recursive: bool = True, own_name: OwnName | None = None) -> list[OperatorCall]:
@@ -81,8 +88,8 @@ def _call(node: Any, path: str, attributes: Attributes, names: TargetNames) -> O
         kind = type(module)
         return OperatorCall(node, path, (class_name(kind), f"{kind.__module__}.{kind.__qualname__}"), module)
     target = node.target
-    spelled = (packet_name(target), f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}")
-    return OperatorCall(node, path, (_name(target, names), *[name for name in spelled if name]))
+    spelled = f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}"
+    return OperatorCall(node, path, (_name(target, names), *operator_names(target), spelled))
 
 
 def _name(target: Any, names: TargetNames) -> str:
@@ -105,10 +112,7 @@ def matches(target: Any, call: OperatorCall) -> bool:
         return False
     if node.target is target or _is_applied(target, node.target):
         return True
-    name = operator_name(target)
-    if name is None:
-        return False
-    return bool(name == (packet_name(node.target) if is_packet(target) else operator_name(node.target)))
+    return operator_name(target) in operator_names(node.target)
 
 
 def _is_applied(target: Any, called: Any) -> bool:
@@ -127,16 +131,50 @@ def validate_target(target: Any, calls: Iterable[OperatorCall], own_name: OwnNam
     calls = list(calls)
     if any(matches(target, call) for call in calls) or _could_match(target, own_name):
         return
-    called = list(dict.fromkeys(call.names[0] for call in calls))
+    called = _called(calls)
     near = _names_near(target, called)
     hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
     what = "a method of Tensor" if _is_method_name(target) else "the name of any operator known here"
     raise TargetError(f"{target!r} could never match: it is not {what}{hint} (the graph calls {listed(called)})")
 
 
+def refuse_unspoken(targets: Sequence[Any], calls: Sequence[OperatorCall]) -> None:
+    """Raise TargetError if the calls of a graph are in other dialects than the names of all targets.
+
+    Several targets are one question: `absent(nn.Dropout, "aten.dropout*")` asks for dropout in each dialect.
+    """
+    spoken = Counter(filter(None, (call.dialect for call in calls)))
+    asked = [_dialects_of_target(target) for target in targets]
+    if not asked or any(could_be_found(each, spoken) for each in asked):
+        return
+    wanted = {_operation(target) for target in targets}
+    known = [name for name in _known_names() if could_be_found({dialect_of_name(name)}, spoken)]
+    here = sorted((name for name in known if _operation(name) in wanted), key=_rank)[:3]
+    hint = f": here it is {' or '.join(map(repr, here))}" if here else ""
+    raise TargetError(
+        f"{', '.join(map(name_of_target, targets))} could never match: the graph speaks {', '.join(spoken)} and not "
+        f"{', '.join(sorted(set().union(*asked)))} (it calls {listed(_called(calls))}). Name the operator in a dialect "
+        f"of the graph{hint}; or with a glob for all dialects, such as '*relu*'; or hand over a graph of the other "
+        "dialect (frontend=)"
+    )
+
+
+def refuse_unlimited(allow_list: Sequence[Any]) -> None:
+    """Raise TargetError if a list of allowed targets allows every operator."""
+    globs = [target for target in allow_list if isinstance(target, str)]
+    if globs and all(any(fnmatchcase(name, glob) for glob in globs) for name in _known_names()):
+        raise TargetError(
+            f"only_from({allow_list!r}) could never fail: the list allows every operator. Name the allowed operators"
+        )
+
+
 def listed(texts: Sequence[str]) -> str:
     """Join the first 12 texts and count the others; "nothing" for an empty list."""
     return printable.listed(texts, _SHOWN) or "nothing"
+
+
+def _called(calls: Iterable[OperatorCall]) -> list[str]:
+    return list(dict.fromkeys(call.names[0] for call in calls))
 
 
 def name_of_target(target: Any) -> str:
@@ -153,6 +191,30 @@ def as_targets(targets: Any) -> list[Any]:
     if isinstance(targets, (str, type)) or not isinstance(targets, Iterable) or is_packet(targets):
         return [targets]
     return list(targets)
+
+
+def _dialects_of_target(target: Any) -> set[str]:
+    """Return the dialects in which a target names operations; {""} for a target that names a whole dialect.
+
+    `absent("aten.*")` asks for the dialect itself, as a test of a conversion to another dialect does.
+    """
+    if not isinstance(target, str):
+        is_module = isinstance(target, type) and issubclass(target, nn.Module)
+        return {TORCH if is_module else dialect_of_name(name_of_target(target))}
+    namespace = target.rstrip("*").removesuffix(".")
+    if namespace != target and namespace.removeprefix(f"{DERIVED[0]}.") in _namespaces():
+        return {""}
+    if not any(sign in target.partition(".")[0] for sign in "*?["):
+        return {dialect_of_name(target)}
+    return {dialect_of_name(name) for name in _known_names() if fnmatchcase(name, target)} or {""}
+
+
+def _operation(target: Any) -> str:
+    """Return the plain name of an operation: "add" of `aten.add.Tensor`, of `edge.aten.add*` and of torch.add."""
+    names = name_of_target(target).rstrip("*?.").split(".")
+    if names[0] in DERIVED:
+        del names[0]
+    return names[-1] if len(names) < 2 or dialect_of_name(".".join(names)) in (TORCH, PYTHON) else names[1]
 
 
 # Names that exist.
@@ -184,10 +246,19 @@ def _known_names() -> list[str]:
     return [*_names_of_torch(), *dict.fromkeys(_names_of_operators())]
 
 
+def _namespaces() -> set[str]:
+    """Return the modules and namespaces of the known names, and the derived dialects."""
+    return {
+        *DERIVED,
+        *(name.rpartition(".")[0] for name in _names_of_torch()),
+        *(name.partition(".")[0] for name in _names_of_operators()),
+    }
+
+
 def _names_near(target: str, called: Iterable[str]) -> list[str]:
     """Return names close to a target: the same name in a module (torch's own modules first), then similar names."""
     dialect, _, rest = target.partition(".")
-    if dialect in _DIALECTS and rest:
+    if dialect in DERIVED and rest:
         return [f"{dialect}.{name}" for name in _names_near(rest, ()) if not name.startswith(("torch.", "operator."))]
     known = _known_names()
     same = sorted((name for name in known if name.endswith(f".{target}")), key=_rank)[:3]
@@ -215,7 +286,7 @@ def _could_match(target: str, own_name: OwnName | None) -> bool:
     if any(fnmatchcase(name, target) for name in _known_names()):
         return True
     dialect, _, rest = target.partition(".")
-    if dialect in _DIALECTS and any(fnmatchcase(name, rest) for name in _names_of_operators()):
+    if dialect in DERIVED and any(fnmatchcase(name, rest) for name in _names_of_operators()):
         return True
     if "<" in target:
         return True  # there is no list of functions inside functions

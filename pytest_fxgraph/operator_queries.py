@@ -17,8 +17,11 @@ from pytest_fxgraph.operator_patterns import (
     matches,
     name_of_target,
     operator_calls,
+    refuse_unlimited,
+    refuse_unspoken,
     validate_target,
 )
+from pytest_fxgraph.vacuity import refuse_nothing_asked
 
 
 class FxOps:
@@ -58,9 +61,10 @@ class OpsQuery:
 
     A target is a function (torch.relu), an operator with or without overload (torch.ops.aten.add), a module class
     (nn.Conv2d; its subclasses count too), the name of a method ("relu" is x.relu() alone) or a glob over full names
-    ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d", "edge.aten.add*"). Every method raises TargetError (a ValueError)
-    for a target that can match no operator. `recursive=False` leaves out the graphs inside the graph. `own_name` is
-    asked first for the name of a function.
+    ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d", "edge.aten.add*"). A name of aten also finds the operator of the
+    edge dialect that stands for it. Every method raises TargetError (a ValueError) for a target that can match no
+    operator; `count`, `nodes` and `absent` also for a target in a dialect that the graph does not speak (`dialects`).
+    `recursive=False` leaves out the graphs inside the graph. `own_name` is asked first for the name of a function.
     """
 
     def __init__(self, graph_module: Any, *, recursive: bool = True, own_name: OwnName | None = None) -> None:
@@ -69,14 +73,21 @@ class OpsQuery:
 
     def count(self, target: Any) -> int:
         """Return the number of nodes that call a target."""
-        return len(self._found(target))
+        return len(self.nodes(target))
 
     def nodes(self, target: Any) -> list[Any]:
         """Return the nodes that call a target, in the graph's order."""
-        return [call.node for call in self._found(target)]
+        found = self._found(target)
+        if not found:
+            refuse_unspoken([target], self._calls)
+        return [call.node for call in found]
 
     def absent(self, *patterns: Any) -> None:
-        """Check that no node calls one of the targets. Raises AssertionError with the names of the nodes."""
+        """Check that no node calls one of the targets. Raises AssertionError with the names of the nodes.
+
+        The graph must speak the dialect of one of the targets.
+        """
+        refuse_nothing_asked("absent", patterns)
         for pattern in patterns:
             found = self._found(pattern)
             if found:
@@ -85,9 +96,11 @@ class OpsQuery:
                 raise AssertionError(
                     f"{name_of_target(pattern)} must be absent, and {calls}; the graph calls {self.summary()}"
                 )
+        refuse_unspoken(patterns, self._calls)
 
     def in_order(self, *targets: Any) -> None:
         """Check that the targets are called in this order, with any calls between. Raises AssertionError if not."""
+        refuse_nothing_asked("in_order", targets)
         remaining = self._calls
         previous = "the graph begins"
         for position, target in enumerate(targets, start=1):
@@ -107,12 +120,18 @@ class OpsQuery:
         allowed = as_targets(allow_list)
         for target in allowed:
             validate_target(target, self._calls, self._own_name)
+        refuse_unlimited(allowed)
         foreign = [call for call in self._calls if not any(matches(target, call) for target in allowed)]
         if foreign:
             raise AssertionError(
                 f"the graph calls what is not on the list: {_counted(foreign)}; allowed are "
                 f"{', '.join(map(name_of_target, allowed)) or 'none'}; the graph calls {self.summary()}"
             )
+
+    @property
+    def dialects(self) -> list[str]:
+        """Return the dialects that the graph speaks, in the order of its calls: "torch", "python", "aten", "edge"."""
+        return list(dict.fromkeys(call.dialect for call in self._calls if call.dialect))
 
     def counts(self) -> dict[str, int]:
         """Return the number of calls by the full name of the operator."""

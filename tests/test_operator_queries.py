@@ -12,7 +12,7 @@ from torch.nn import functional as F
 import fxcore
 from fixtures.lowered import EdgeOpOverloadPacket, edge_graph, with_delegate
 from pytest_fxgraph.captures.subjects import to_graph_with_operators
-from pytest_fxgraph.errors import TargetError
+from pytest_fxgraph.errors import TargetError, VacuousCheckError
 from pytest_fxgraph.operator_queries import OpsQuery
 
 
@@ -167,13 +167,90 @@ EDGE = EdgeOpOverloadPacket(torch.ops.aten.sin)
         (EDGE, 1),
         (EDGE.default, 1),
         ("edge.aten.tanh*", 0),
-        ("aten.sin*", 0),
-        (torch.ops.aten.sin, 0),
-        (torch.ops.aten.sin.default, 0),
+        ("aten.sin*", 1),
+        ("aten.tanh*", 0),
+        ("aten.*", 2),
+        (torch.ops.aten.sin, 1),
+        (torch.ops.aten.sin.default, 1),
+        (torch.ops.aten.sin.out, 0),
     ],
 )
-def test_operators_of_a_dialect_are_named_as_they_are_written(target, count):
-    assert OpsQuery(edge_graph("sin", "cos")).count(target) == count
+def test_operators_of_the_edge_dialect_have_its_names_and_those_of_aten(target, count):
+    query = OpsQuery(edge_graph("sin", "cos"))
+
+    assert query.count(target) == count
+    assert query.dialects == ["edge"]
+
+
+def added(x):
+    return x + 1
+
+
+def exported(x):
+    return to_graph_with_operators(torch.export.export(fxcore.symbolic_trace(added), (x,)))
+
+
+FOREIGN = [
+    (fxcore.symbolic_trace(added), "aten.add*", "speaks python and not aten (it calls operator.add)", "'operator.add'"),
+    (fxcore.symbolic_trace(Small().conv), torch.ops.aten.relu, "speaks torch and not aten", "'torch.relu'"),
+    (exported(torch.ones(2)), torch.relu, "speaks aten and not torch (it calls aten.add.Tensor)", "'aten.relu'"),
+    (exported(torch.ones(2)), nn.BatchNorm2d, "speaks aten and not torch", "Name the operator in a dialect"),
+    (exported(torch.ones(2)), "relu", "speaks aten and not torch", "'aten.relu'"),
+    (exported(torch.ones(2)), "edge.aten.add*", "speaks aten and not edge", "'aten.add'"),
+    (edge_graph("sin"), "torch.nn.functional.relu", "speaks edge and not torch", "'aten.relu'"),
+    (edge_graph("sin"), nn.ReLU, "speaks edge and not torch", "'*relu*'"),
+]
+
+
+@pytest.mark.parametrize(("graph", "target", "words", "hint"), FOREIGN)
+def test_a_question_in_a_dialect_that_the_graph_does_not_speak_is_refused(graph, target, words, hint):
+    query = OpsQuery(graph)
+
+    for ask in (query.count, query.nodes, query.absent):
+        with pytest.raises(TargetError) as caught:
+            ask(target)
+        assert words in str(caught.value)
+        assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("graph", "target"),
+    [
+        (fxcore.symbolic_trace(added), "aten.*"),
+        (fxcore.symbolic_trace(added), "*relu*"),
+        (fxcore.symbolic_trace(added), torch.relu),
+        (fxcore.symbolic_trace(added), torch.ops.higher_order.cond),
+        (exported(torch.ones(2)), "torch.nn.functional.*"),
+        (exported(torch.ones(2)), "edge.aten.*"),
+        (exported(torch.ones(2)), "prims.neg*"),
+        (exported(torch.ones(2)), operator.mul),
+        (edge_graph("sin"), "prims.neg*"),
+        (fxcore.symbolic_trace(lambda x: x), "aten.add*"),
+    ],
+)
+def test_a_question_that_could_find_something_is_answered(graph, target):
+    OpsQuery(graph).absent(target)
+
+
+def test_one_operator_may_be_forbidden_by_its_names_in_every_dialect():
+    for graph in (fxcore.symbolic_trace(added), exported(torch.ones(2)), edge_graph("sin")):
+        OpsQuery(graph).absent(nn.Dropout, F.dropout, "aten.dropout*")
+
+    with pytest.raises(TargetError, match=r"aten.dropout\*, aten.neg could never match"):
+        OpsQuery(fxcore.symbolic_trace(added)).absent("aten.dropout*", torch.ops.aten.neg)
+
+
+def test_a_check_that_asks_nothing_or_allows_everything_is_refused(query):
+    for ask in (query.absent, query.in_order):
+        with pytest.raises(VacuousCheckError, match="was asked nothing, so that it could never fail"):
+            ask()
+    with pytest.raises(TargetError, match=r"only_from\(\['\*'\]\) could never fail: the list allows every operator"):
+        query.only_from(["*"])
+
+
+def test_a_query_tells_the_dialects_of_its_graph(query):
+    assert query.dialects == ["torch", "python", "aten"]
+    assert OpsQuery(exported(torch.ones(2))).dialects == ["aten"]
 
 
 class Double(torch.autograd.Function):

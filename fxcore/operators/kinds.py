@@ -8,7 +8,7 @@ from typing import Any
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 _NO_OPERATORS = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
-_OVERLOAD = "OpOverload"
+_OVERLOAD, _PACKET = "OpOverload", "OpOverloadPacket"
 
 
 def operator_name(target: Any) -> str | None:
@@ -27,7 +27,8 @@ def operator_name(target: Any) -> str | None:
         overload = getattr(schema, "overload_name", "") or "default"
         return ".".join([*_dialect(target), schema.name.replace("::", "."), overload])
     if is_packet(target):
-        return str(target._qualified_op_name).replace("::", ".")
+        # executorch's packets of the edge dialect are qualified by torch's namespace alone.
+        return ".".join([*_dialect(target), str(target._qualified_op_name).replace("::", ".")])
     return None
 
 
@@ -76,7 +77,14 @@ def overloads_of(packet: Any) -> list[Any]:
     return [getattr(packet, name or "default") for name in packet._overload_names]
 
 
+def dialect_of(target: Any) -> str | None:
+    """Return the dialect that names torch's operators anew: `edge` for `edge.aten.add`; None for any other target."""
+    name = operator_name(target) or ""
+    return next((dialect for dialect in _dialect(target) if name.startswith(f"{dialect}.")), None)
+
+
 def _dialect(target: Any) -> list[str]:
-    """Return the dialect of an overload, read off its class name: `EdgeOpOverload` belongs to `edge`."""
-    name = type(target).__name__.removesuffix(_OVERLOAD)
+    """Return the dialect of an operator, read off its class name: `EdgeOpOverload` belongs to `edge`."""
+    kind = type(target).__name__
+    name = kind.removesuffix(_PACKET if kind.endswith(_PACKET) else _OVERLOAD)
     return [name.lower()] if name else []

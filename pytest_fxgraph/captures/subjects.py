@@ -50,6 +50,8 @@ def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
 
     The graph of an exported program stays as it is: its parameters are inputs, and checks of inputs are not added.
     """
+    if adapt is None or adapt(subject) is None:
+        subject = only_program(subject)
     if _is_one_of(subject, _EXPORTED):
         return interop.from_torch(subject.graph_module)
     return to_graph_module(subject, adapt)
@@ -69,6 +71,9 @@ def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
     adapted = adapt(subject) if adapt is not None else None
     if adapted is not None and adapted is not subject:
         return _graph_or_model(adapted, None)
+    program = only_program(subject)
+    if program is not subject:
+        return _graph_or_model(program, None)
     if isinstance(subject, type):
         raise SubjectError(f"the class {subject.__qualname__} is no subject; hand over an instance of it")
     if isinstance(subject, nn.Module) or callable(subject):
@@ -96,6 +101,24 @@ def programs_of(subject: Any) -> dict[str, Any] | None:
             f"a {type(subject).__name__} is a subject if its keys are names of programs, got {next(iter(programs))!r}"
         )
     return {name: programs[name] for name in sorted(programs)}
+
+
+def only_program(subject: Any) -> Any:
+    """Return the program of a set with one program, and any other subject as it is.
+
+    Raises SubjectError for a set of several programs; the message names the way to one of them.
+    """
+    programs = programs_of(subject)
+    if programs is None:
+        return subject
+    if len(programs) > 1:
+        first, kind = next(iter(programs)), type(subject).__name__
+        one = f"[{first!r}]" if isinstance(subject, Mapping) else f".exported_program({first!r})"
+        raise SubjectError(
+            f"a {kind} with {len(programs)} programs ({', '.join(programs)}) is no single graph; hand over one of "
+            f"them: {one}. Only goldens and transforms take all programs at once"
+        )
+    return next(iter(programs.values()))
 
 
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
@@ -187,7 +210,7 @@ def _no_subject_message(subject: Any) -> str:
     return (
         f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
         "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
-        "a torch.export.ExportedProgram, a Capture, "
+        "a torch.export.ExportedProgram, a manager or dict of these, a Capture, "
         "or something that a pytest_fxgraph_adapt hook turns into one of these"
     )
 

@@ -26,7 +26,7 @@ from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, r
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
-from pytest_fxgraph.equivalence.vacuity import could_fail, vacuous_error
+from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values_error
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, UncomparableError, VacuousCheckError
 from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
@@ -159,7 +159,7 @@ class _Sample:
             raise self._explained(expected, mismatches)
         if check.allow_vacuous or could_fail(expected, self.settings.arguments, check.comparison):
             return []
-        return [vacuous_error(expected, check.comparison, context)]
+        return [vacuous_values_error(expected, check.comparison, context)]
 
     def _explained(self, expected: RunResult, mismatches: list[Mismatch]) -> MismatchError:
         """Return the error of the mismatches, with the place of divergence and the possible causes."""

@@ -11,7 +11,13 @@ from torch import nn
 import fxcore
 from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.captures.choice import checked_frontend, other_frontends_named, runnable_by
-from pytest_fxgraph.captures.subjects import is_exported_program, is_torch_graph_module, model_of, to_graph_module
+from pytest_fxgraph.captures.subjects import (
+    is_exported_program,
+    is_torch_graph_module,
+    model_of,
+    only_program,
+    to_graph_module,
+)
 from pytest_fxgraph.captures.tracing import trace as trace_model
 from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.choices import shows_options
@@ -21,7 +27,7 @@ from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
-from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
+from pytest_fxgraph.vacuity import vacuous_examples_rejected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -116,7 +122,7 @@ class FxEquivalence(CheckDefaults):
         With `runs_callables`, a module or function given as the graph is not traced. Raises SubjectError for the graph
         module of an exported program without its program.
         """
-        model = model_of(model, self._adapt)
+        model = only_program(model_of(model, self._adapt))
         refuse_lifted(model, arguments)
         if graph is None:
             return called_as_module(model), to_graph_module(model) if is_exported_program(model) else None

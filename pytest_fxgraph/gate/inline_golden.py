@@ -44,7 +44,7 @@ class InlineText(TestPlace):
         self.attempt.compared("fx_golden")
         self.attempt.uncompared.pop(self.shown, None)
         hooks = Hooks.of_test(self._item)
-        is_set = programs_of(subject) is not None
+        is_set = len(programs_of(subject) or ()) > 1
         if is_set and (hooks.adapt is None or hooks.adapt(subject) is None):
             raise SubjectError(
                 f"an inline golden holds one graph, and a {type(subject).__name__} has several programs; "

@@ -19,7 +19,6 @@ from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDef
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.search.search import SearchBudget, search_further
-from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
 from pytest_fxgraph.operator_patterns import OwnName
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
@@ -27,6 +26,7 @@ from pytest_fxgraph.transform.pass_subject import PassSubject, SubjectSnapshot, 
 from pytest_fxgraph.transform.passes import Applied, apply_step, steps_of
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 from pytest_fxgraph.transform.result import TransformResult, documents_of
+from pytest_fxgraph.vacuity import vacuous_examples_rejected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

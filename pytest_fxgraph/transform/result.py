@@ -24,6 +24,7 @@ from pytest_fxgraph.operator_patterns import (
     matches,
     name_of_target,
     operator_calls,
+    refuse_unspoken,
     validate_target,
 )
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
@@ -109,7 +110,9 @@ class TransformResult:
         """Count the calls in both graphs; the target is valid if one of them has it."""
         counts = [sum(matches(target, call) for call in calls) for calls in self._calls]
         if not any(counts):
-            validate_target(target, self._calls[0], self.own_name)
+            both = [call for calls in self._calls for call in calls]
+            validate_target(target, both, self.own_name)
+            refuse_unspoken([target], both)
         return counts[0], counts[1]
 
     def _changed_elsewhere(self, named: list[Any]) -> list[str]:

@@ -7,6 +7,7 @@ from torch import nn
 import fxcore
 from fixtures.lowered import EdgeProgramManager
 from fxcore import interop
+from pytest_fxgraph import assert_equivalent, assert_ops, diff_graphs, structural_hash
 from pytest_fxgraph.captures.subjects import UnknownModule, programs_of, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.errors import SubjectError
 
@@ -134,3 +135,33 @@ def test_a_set_without_programs_or_names_is_refused():
         programs_of({})
     with pytest.raises(SubjectError, match="its keys are names of programs, got 3"):
         programs_of({3: nn.ReLU()})
+
+
+LINEAR = nn.Linear(4, 4).eval()
+EXPORTED = torch.export.export(LINEAR, (torch.ones(2, 4),))
+QUESTIONS = [
+    to_graph_module,
+    to_graph_with_operators,
+    structural_hash,
+    lambda subject: diff_graphs(EXPORTED, subject),
+    lambda subject: assert_ops(subject, count={"aten.linear*": 1}),
+    lambda subject: assert_equivalent(LINEAR, subject, torch.ones(2, 4)),
+    lambda subject: assert_equivalent(subject, LINEAR, torch.ones(2, 4)),
+]
+
+
+@pytest.mark.parametrize("ask", QUESTIONS)
+@pytest.mark.parametrize("make", [dict, EdgeProgramManager])
+def test_a_set_of_one_program_stands_for_it_and_of_several_one_is_asked_for(ask, make):
+    ask(make({"forward": EXPORTED}))
+
+    with pytest.raises(SubjectError, match=r"\(decode, encode\) is no single graph; hand over one of them: .*'decode'"):
+        ask(make({"encode": EXPORTED, "decode": EXPORTED}))
+
+
+def test_a_hook_is_asked_about_a_set_before_its_programs_are():
+    both = EdgeProgramManager({"encode": EXPORTED, "decode": EXPORTED})
+
+    found = to_graph_with_operators(both, lambda subject: subject.exported_program("encode"))
+
+    assert [node.op for node in found.graph.nodes].count("call_function") == 1

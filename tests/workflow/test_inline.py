@@ -259,7 +259,7 @@ def test_bytes(fx_golden):
 
 
 def test_programs(fx_golden):
-    assert {"a": neg} == fx_golden.inline()
+    assert {"a": neg, "b": neg} == fx_golden.inline()
 '''
 
 

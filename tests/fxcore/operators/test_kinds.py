@@ -7,7 +7,7 @@ import torch
 
 from fixtures.lowered import EdgeOpOverload, EdgeOpOverloadPacket, edge_graph
 from fxcore.operators.effects import function_effects
-from fxcore.operators.kinds import is_packet, operator_name, packet_name, schema_of
+from fxcore.operators.kinds import dialect_of, is_packet, operator_name, packet_name, schema_of
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 
@@ -48,6 +48,14 @@ PACKET = torch.ops.fx_operator_kinds.twice
 def test_operators_are_written_by_their_own_name(target, name, packet):
     assert operator_name(target) == name
     assert packet_name(target) == packet
+
+
+@pytest.mark.parametrize(
+    ("target", "dialect"),
+    [(EDGE, "edge"), (EDGE.Tensor, "edge"), (ADD, None), (ADD.Tensor, None), (twice, None), (torch.add, None)],
+)
+def test_only_operators_that_stand_for_others_have_a_dialect(target, dialect):
+    assert dialect_of(target) == dialect
 
 
 def test_overloads_have_a_schema_and_packets_have_none():

@@ -1,11 +1,8 @@
-"""The one definition of "this check could have failed": it compares finite values, and zeros would be caught."""
+"""Values that could have failed, by the definition of `pytest_fxgraph.vacuity`: finite values that are not zeros."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import sys
-from collections.abc import Iterator
 
 import torch
 
@@ -18,6 +15,7 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison, dense, has_fini
 from pytest_fxgraph.equivalence.run import RunResult
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule, largest_magnitude
 from pytest_fxgraph.errors import VacuousCheckError
+from pytest_fxgraph.vacuity import vacuous_error
 
 
 def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparison) -> bool:
@@ -56,7 +54,7 @@ def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:
     return given is None or any(exact.compare_tensors(given, tensor, ""))
 
 
-def vacuous_error(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> VacuousCheckError:
+def vacuous_values_error(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> VacuousCheckError:
     """Return the error of a check that could not have failed."""
     tensors = tensors_in(expected.output, OUTPUT)
     largest = largest_magnitude(tensor for _, tensor in tensors)
@@ -74,10 +72,7 @@ def vacuous_error(expected: RunResult, comparison: OutputComparison, context: Ch
         )
         smaller = "" if tolerance.has_thresholds else ", or give a smaller atol"
         remedy = f"Initialise the model so that its output is not zero, scale its weights or inputs{smaller}"
-    return VacuousCheckError(
-        f"comparing eager and {context.subject}{context} says nothing: {problem}. {remedy}; "
-        "allow_vacuous=True lets the check pass"
-    )
+    return vacuous_error(f"comparing eager and {context.subject}{context}", problem, remedy)
 
 
 def _lack_of_values(tensor: torch.Tensor) -> str | None:
@@ -89,15 +84,3 @@ def _lack_of_values(tensor: torch.Tensor) -> str | None:
     if tensor.is_nested or wrapped_tensors(tensor) or has_finite_value(dense(tensor)):
         return None
     return "holds only NaN and infinities"
-
-
-@contextlib.contextmanager
-def vacuous_examples_rejected() -> Iterator[None]:
-    """Ask hypothesis for another example if it runs the user's test and its example could not have failed."""
-    try:
-        yield
-    except VacuousCheckError:
-        hypothesis = sys.modules.get("hypothesis")
-        if hypothesis is not None and hypothesis.currently_in_test_context():
-            hypothesis.reject()
-        raise
