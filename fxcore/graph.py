@@ -16,7 +16,7 @@ from fxcore.codegen.comments import innermost_frame
 from fxcore.codegen.globals import CUSTOM_BUILTINS, register_custom_builtin
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
-from fxcore.node import NO_KWARGS, Argument, Node, Target, check_target, map_arg
+from fxcore.node import GAP, NO_KWARGS, Argument, Node, Target, check_target, map_arg
 from fxcore.node_data import purity
 from fxcore.node_data.arguments import freeze, map_values
 from fxcore.node_data.attribute_paths import has_attribute
@@ -26,7 +26,6 @@ from fxcore.nodes import lint
 from fxcore.nodes.dead_code import is_needed_unread, remove_unread
 from fxcore.nodes.moved_values import MovedValues
 from fxcore.nodes.node_list import (
-    GAP,
     NodeList,
     append_copies,
     copied_meta,
@@ -214,7 +213,6 @@ class Graph:
         if self._owning_module is not None:
             for hook in getattr(self._owning_module, "_create_node_hooks", None) or ():
                 hook(node)
-        self._graph_namespace.associate_name_with_obj(unique, node)
         self._insert(node)
         if self._index is not None:
             self._index.insert(node)
@@ -504,9 +502,7 @@ class Graph:
 
     def rename(self, node: Node, candidate: str) -> str:
         """Return a free name close to `candidate`, and keep it for `node`."""
-        name = self._graph_namespace.create_name(candidate, None)
-        self._graph_namespace._rename_object(node, name)
-        return name
+        return self._graph_namespace.create_name(candidate, None)
 
     @property
     def moved_values(self) -> MovedValues:
@@ -547,4 +543,3 @@ def break_cycles(graph: Graph) -> None:
     root._next = root._prev = root
     graph._len = 0
     graph._index = None
-    graph._graph_namespace._name_of.clear()

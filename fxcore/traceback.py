@@ -153,17 +153,17 @@ class _State(threading.local):
         self.replayed: Any | None = None
 
 
-_state = _State()
+THREAD = _State()
 
 
 def __getattr__(name: str) -> Any:
     # Variables of torch.fx's file that libraries read. Here each thread has its own values.
     if name == "current_meta":
-        return _state.meta
+        return THREAD.meta
     if name == "should_preserve_node_meta":
-        return _state.is_preserving
+        return THREAD.is_preserving
     if name == "current_replay_node":
-        return _state.replayed
+        return THREAD.replayed
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -187,22 +187,22 @@ COPIED_FIELDS = [
 @contextmanager
 def preserve_node_meta(enable: bool = True) -> Iterator[None]:
     """Copy, or with `enable=False` do not copy, the metadata of the node being run to nodes created in this block."""
-    before, meta = _state.is_preserving, _state.meta
-    _state.is_preserving, _state.meta = enable, dict(meta)
+    before, meta = THREAD.is_preserving, THREAD.meta
+    THREAD.is_preserving, THREAD.meta = enable, dict(meta)
     try:
         yield
     finally:
-        _state.is_preserving, _state.meta = before, meta
+        THREAD.is_preserving, THREAD.meta = before, meta
 
 
 def has_preserved_node_meta() -> bool:
     """Return whether new nodes copy metadata."""
-    return _state.is_preserving
+    return THREAD.is_preserving
 
 
 def get_current_meta() -> dict[str, Any]:
     """Return the metadata that new nodes copy."""
-    return _state.meta
+    return THREAD.meta
 
 
 class _CurrentMeta:
@@ -217,13 +217,13 @@ class _CurrentMeta:
         self._meta = meta
 
     def __enter__(self) -> None:
-        self._before = _state.meta
+        self._before = THREAD.meta
         if self._meta is not None:
-            _state.meta = self._meta
+            THREAD.meta = self._meta
 
     def __exit__(self, *error: object) -> None:
         if self._meta is not None:
-            _state.meta = self._before
+            THREAD.meta = self._before
 
 
 def set_current_meta(node: Any, pass_name: str = "") -> AbstractContextManager[None]:
@@ -231,7 +231,7 @@ def set_current_meta(node: Any, pass_name: str = "") -> AbstractContextManager[N
 
     Their `meta["from_node"]` says that `pass_name` made them from `node`.
     """
-    if not (_state.is_preserving and node.meta):
+    if not (THREAD.is_preserving and node.meta):
         return _CurrentMeta(None)
     return _CurrentMeta({**node.meta, "from_node": [NodeSource(node, pass_name, NodeSourceAction.CREATE)]})
 
@@ -241,18 +241,18 @@ def set_stack_trace(stack: list[str]) -> None:
 
     An empty list removes the stack trace.
     """
-    if not _state.is_preserving:
+    if not THREAD.is_preserving:
         return
     if stack:
-        _state.meta["stack_trace"] = "".join(stack)
+        THREAD.meta["stack_trace"] = "".join(stack)
     else:
-        _state.meta.pop("stack_trace", None)
+        THREAD.meta.pop("stack_trace", None)
 
 
 def format_stack() -> list[str]:
     """Return the formatted frames given to new nodes, or the present stack if there are none."""
-    if _state.is_preserving:
-        return [_state.meta.get("stack_trace", "")]
+    if THREAD.is_preserving:
+        return [THREAD.meta.get("stack_trace", "")]
     return _traceback.format_list(_traceback.extract_stack()[:-1])
 
 
@@ -262,15 +262,15 @@ def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
 
     Blocks nest: an inner block adds to the outer block's notes.
     """
-    before = _state.meta.get("custom")
-    _state.meta["custom"] = {**(before or {}), **annotation_dict}
+    before = THREAD.meta.get("custom")
+    THREAD.meta["custom"] = {**(before or {}), **annotation_dict}
     try:
         yield
     finally:
         if before is None:
-            _state.meta.pop("custom", None)
+            THREAD.meta.pop("custom", None)
         else:
-            _state.meta["custom"] = before
+            THREAD.meta["custom"] = before
 
 
 def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[_F], _F]:
@@ -289,17 +289,17 @@ def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[_F], _F]:
 
 def set_grad_fn_seq_nr(seq_nr: int) -> None:
     """Mark new nodes as part of the backward of the operation with this number in autograd's counting."""
-    if _state.is_preserving:
-        meta = _state.meta
+    if THREAD.is_preserving:
+        meta = THREAD.meta
         meta["grad_fn_seq_nr"] = [*meta.get("grad_fn_seq_nr", []), seq_nr]
         meta["in_grad_fn"] = meta.get("in_grad_fn", 0) + 1
 
 
 def reset_grad_fn_seq_nr() -> None:
     """Undo the last `set_grad_fn_seq_nr`. Raises GraphArgumentError (an AssertionError) if there is none."""
-    if not _state.is_preserving:
+    if not THREAD.is_preserving:
         return
-    meta = _state.meta
+    meta = THREAD.meta
     depth = meta.get("in_grad_fn", 0)
     if depth <= 0:
         raise GraphArgumentError(f"Expected current_level > 0, got {depth}: call set_grad_fn_seq_nr() first")
@@ -311,17 +311,17 @@ def reset_grad_fn_seq_nr() -> None:
 @contextmanager
 def set_current_replay_node(node: Any | None) -> Iterator[None]:
     """Record that this block makes `node` again."""
-    before = _state.replayed
-    _state.replayed = node
+    before = THREAD.replayed
+    THREAD.replayed = node
     try:
         yield
     finally:
-        _state.replayed = before
+        THREAD.replayed = before
 
 
 def get_current_replay_node() -> Any | None:
     """Return the node that is being made again; None outside of such a block."""
-    return _state.replayed
+    return THREAD.replayed
 
 
 def get_graph_provenance_json(graph: Any) -> dict[str, Any]:
@@ -332,7 +332,7 @@ def get_graph_provenance_json(graph: Any) -> dict[str, Any]:
 
 def meta_for_new_node() -> dict[str, Any]:
     """Return the metadata for a node created now, under `preserve_node_meta`."""
-    return meta_taken_over(_state.meta)
+    return meta_taken_over(THREAD.meta)
 
 
 def meta_taken_over(current: Mapping[str, Any]) -> dict[str, Any]:

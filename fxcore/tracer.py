@@ -18,21 +18,20 @@ import torch
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from fxcore import torch_fx_registry, traceback
+from fxcore import torch_fx_registry
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guards, take_guards
-from fxcore.node import NO_KWARGS, Argument, Node, Target
-from fxcore.node_data.arguments import freeze
-from fxcore.node_data.module_stack import ModuleCall, nested_call
-from fxcore.nodes.node_list import appender
+from fxcore.node import Argument, Node, Target
+from fxcore.node_data.module_stack import nested_call
 from fxcore.proxy import ParameterProxy, Proxy, TracerBase
 from fxcore.seams import Seam
 from fxcore.serialization.pickling import RETRACE, CodeOnlyModule
 from fxcore.tracing import module_hooks, placeholders, recorded_functions, refused_calls
 from fxcore.tracing.call_site import user_line
 from fxcore.tracing.collectives import FUNCTIONAL, patch_collectives
+from fxcore.tracing.fast_recording import FastRecording, fast_recording
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -72,10 +71,10 @@ class Tracer(TracerBase):
     `create_node`, `create_proxy`, `proxy`, `iter`, `to_bool` and `keys` to change the recording.
     """
 
-    # The insertion point of the graph, and the recorder, while calls are recorded fast; see `allow_fast_recording`.
-    _fast_insert: Callable[[Node], None] | None = None
-    _record_call: Callable[..., Proxy]
-    _leaf_kinds: set[type] | None = None  # classes of modules that are recorded without `call_module`
+    # The functions that record fast, and the classes of modules that are recorded without `call_module`; see
+    # `allow_fast_recording`.
+    _fast: FastRecording | None = None
+    _leaf_kinds: frozenset[type] | set[type] = frozenset()
 
     def __init__(
         self,
@@ -191,63 +190,9 @@ class Tracer(TracerBase):
         proxy_factory_fn: Callable[[Node], Any] | None = None,
     ) -> Any:
         """Record a call on values and proxies, and return the proxy for its result."""
-        if type_expr is not None or proxy_factory_fn is not None or not self._records_fast():
-            return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
-        scope = self.scope
-        place = (scope.module_path, scope.module_type)
-        return self._record_call(kind, target, args, kwargs, name, place, self._current_call())
-
-    def _records_fast(self) -> bool:
-        graph, insert = self.graph, self._fast_insert
-        return insert is not None and graph._insert is insert and graph._owning_module is None and graph._index is None
-
-    def _recorder(self) -> Callable[..., Proxy]:
-        """Return a function that records a call in a place, and returns its proxy."""
-        graph, places, create_arg = self.graph, self.node_name_to_scope, self.create_arg
-        append, is_meta_preserved = appender(graph), traceback.has_preserved_node_meta
-
-        # Does the work of create_arg, create_node and proxy at once. Without that, tracing takes 1.1 (mostly modules)
-        # to 1.4 times as long (mostly functions), a Transformer 1.2 to 1.7 times.
-        def record(
-            kind: str,
-            target: Target,
-            args: tuple[Any, ...],
-            kwargs: dict[str, Any],
-            name: str | None,
-            place: tuple[str, Any],
-            call: ModuleCall | None,
-        ) -> Proxy:
-            inputs: dict[Any, None] = {}
-            node_args = []
-            for value in args:
-                if type(value) is Proxy:
-                    value = value.node
-                    inputs[value] = None
-                elif type(value) not in CONSTANT_TYPES:
-                    value = freeze(create_arg(value), inputs)
-                node_args.append(value)
-            node_kwargs = freeze(create_arg(kwargs), inputs) if kwargs else NO_KWARGS
-            candidate = graph._target_to_str(target) if name is None else name
-            node = append(kind, target, tuple(node_args), node_kwargs, inputs, candidate)
-            places[node._name] = place
-            node._meta = traceback.meta_for_new_node() if is_meta_preserved() else call
-            if self.record_sources:
-                self._note_source(node)
-            proxy = Proxy.__new__(Proxy)
-            proxy.tracer = self
-            proxy.node = node
-            return proxy
-
-        return record
-
-    def _record_leaf(self, module: nn.Module, args: tuple[Any, ...]) -> Proxy:
-        """Record a call of a module with one value, as `call_module` does for a leaf."""
-        path = self.path_of_module(module)
-        count = self.num_calls.get(path, 0)
-        self.num_calls[path] = count + 1
-        place = (path, type(module))
-        call = nested_call(self._current_call(), f"{path}@{count}" if count else path, place)
-        return self._record_call("call_module", path, args, NO_KWARGS, None, place, call)
+        if self._fast is not None and type_expr is None and proxy_factory_fn is None:
+            return self._fast[0](kind, target, args, kwargs, name)
+        return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
 
     def allow_fast_recording(self, is_allowed: bool) -> None:
         """Let `create_proxy` record in fewer steps from now on if the result is the same, or never.
@@ -263,11 +208,8 @@ class Tracer(TracerBase):
             and not (self.record_stack_traces or self.check_mutable_operations)
             and not self._overrides_any(_RECORDING_METHODS)
         )
-        self._fast_insert = self._leaf_kinds = None
-        vars(self).pop("_record_call", None)  # it refers to this tracer
-        if is_plain:
-            self._fast_insert, self._record_call = graph._insert, self._recorder()
-            self._leaf_kinds = None if self._overrides_any(_MODULE_METHODS) else set()
+        self._fast = fast_recording(self, Proxy, TracerBase.create_proxy) if is_plain else None  # refers to this tracer
+        self._leaf_kinds = set() if is_plain and not self._overrides_any(_MODULE_METHODS) else frozenset()
 
     def _overrides_any(self, names: tuple[str, ...]) -> bool:
         is_in_class = any(getattr(type(self), name) is not getattr(Tracer, name) for name in names)
@@ -521,18 +463,17 @@ class Tracer(TracerBase):
     def _on_module_call(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Hand a call of a module to `call_module`; `run` makes the call."""
         kind = type(module)
-        kinds, is_own = self._leaf_kinds, "forward" in module.__dict__
+        is_own = "forward" in module.__dict__
         # Without this step for most leaves, tracing models of modules takes 1.08 times as long.
-        is_simple = len(args) == 1 and type(args[0]) is Proxy and not kwargs and not is_own
-        if kinds and kind in kinds and is_simple and self._records_fast():
-            return self._record_leaf(module, args)
+        if kind in self._leaf_kinds and len(args) == 1 and type(args[0]) is Proxy and not kwargs and not is_own:
+            return self._fast[1](module, args[0])  # type: ignore[index]  # there are kinds
         if kind not in self._seen_kinds or is_own:
             self._seen_kinds.add(kind)
             names = getattr(getattr(module, "forward", module), "__globals__", None)
             if names is not None:
                 self._patch_globals(names)
-            if kinds is not None and not is_own and self.is_leaf_module(module, ""):
-                kinds.add(kind)
+            if isinstance(self._leaf_kinds, set) and not is_own and self.is_leaf_module(module, ""):
+                self._leaf_kinds.add(kind)
         return self.call_module(module, functools.partial(run, module), args, kwargs)
 
     def _on_attribute_read(self, name: str, value: Any) -> Any:

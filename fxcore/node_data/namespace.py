@@ -31,14 +31,24 @@ def snake_case(text: str) -> str:
     return _LOWER_THEN_UPPER.sub(r"_\1", text).lower()
 
 
+@functools.lru_cache(maxsize=65536)
+def parts_for_text(target: str) -> NameParts:
+    """Return the parts of `name_for_text(target)`: one look-up for the nodes of a trace."""
+    return name_parts(name_for_text(target))
+
+
 @functools.lru_cache(maxsize=16384)
 def name_for_text(target: str) -> str:
     """Return a wish for the name of a node whose target is a path or a method: `__getitem__` -> `getitem`."""
     return snake_case(target[2:-2] if target.startswith("__") and target.endswith("__") else target)
 
 
+# A legal name, its base, and the number at its end or None.
+NameParts = tuple[str, str, int | None]
+
+
 @functools.lru_cache(maxsize=65536)
-def _split(candidate: str) -> tuple[str, str, int | None]:
+def name_parts(candidate: str) -> NameParts:
     """Return a legal form of `candidate`, its base, and the number at its end or None."""
     match = _VALID.match(candidate)
     if match is None:
@@ -76,13 +86,19 @@ class Namespace:
     def create_name(self, candidate: str, obj: object | None) -> str:
         """Return an unused name, as close to `candidate` as possible.
 
-        With an `obj`, the name is kept for it, and the next call with `obj` returns the same name.
+        With an `obj`, the name is kept for it, and the next call with `obj` returns the same name. A graph passes None,
+        because its nodes keep their names themselves.
         """
         if obj is not None:
             known = self._name_of.get(obj)
-            if known is not None:
-                return known
-        candidate, base, number = _split(candidate)
+            if known is None:
+                known = self._name_of[obj] = self.take(name_parts(candidate), obj)
+            return known
+        return self.take(name_parts(candidate))
+
+    def take(self, wish: NameParts, obj: object | None = None) -> str:
+        """Return an unused name, as close to `wish` as possible. Only the builtin `obj` may have its own name."""
+        candidate, base, number = wish
         if number is None or candidate in self._used:
             number = self._last_number.get(base, 0)
             if _RESERVED.get(candidate, obj) is not obj:
@@ -93,8 +109,6 @@ class Namespace:
             candidate = f"{base}_{number}"
         self._used.add(candidate)
         self._last_number[base] = number
-        if obj is not None:
-            self._name_of[obj] = candidate
         return candidate
 
     def create_reserved_names(self, objects: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,6 +120,5 @@ class Namespace:
         assert self._name_of.setdefault(obj, name) is name, f"{obj!r} has a name already"
 
     def _rename_object(self, obj: object, name: str) -> None:
-        assert obj in self._name_of, f"{obj!r} has no name yet"
         self._name_of[obj] = name
         self._used.add(name)

@@ -6,14 +6,14 @@ New nodes, and copies of nodes for another graph, go to the end of the list in f
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fxcore.node import Node, set_fields
+from fxcore.node import GAP, Node, set_fields
 from fxcore.node_data.arguments import map_values
+from fxcore.node_data.namespace import name_parts
 
-# First difference between the labels of neighbours, so that many insertions find room between them.
-GAP = 1 << 32
+_new = Node.__new__
 
 
 class NodeList:
@@ -108,26 +108,7 @@ def make_node(
     name: str = "",
 ) -> Node:
     """Return a node outside of any list. `args` and `kwargs` are immutable; `inputs` are the values in them."""
-    node = Node.__new__(Node)
-    set_fields(node, graph, name, op, target, args, kwargs, inputs)
-    return node
-
-
-def appender(graph: Any) -> Callable[..., Node]:
-    """Return a function that makes nodes at the end of a graph.
-
-    It takes opcode, target, immutable arguments and keyword arguments, the values in them, and a wish for the name.
-    """
-    root, create_name, new = graph._root, graph._graph_namespace.create_name, Node.__new__
-
-    def append(op: str, target: Any, args: Any, kwargs: Any, inputs: dict[Node, None], candidate: str) -> Node:
-        node = new(Node)
-        set_fields(node, graph, create_name(candidate, node), op, target, args, kwargs, inputs)
-        link_last(root, node)
-        graph._len += 1
-        return node
-
-    return append
+    return set_fields(_new(Node), graph, name, op, target, args, kwargs, inputs)
 
 
 def link_last(root: Node, node: Node) -> None:
@@ -144,7 +125,7 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
     `copies` maps each value to the value that the copies read in its place. Nodes in it are not copied; the new copies
     are added to it.
     """
-    append = appender(graph)
+    root, take_name = graph._root, graph._graph_namespace.take
     for node in nodes:
         if node in copies:
             continue
@@ -158,7 +139,10 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
             args = map_values(args, copies.__getitem__)
             kwargs = map_values(kwargs, copies.__getitem__) if kwargs else kwargs
             inputs = {copies[value]: None for value in node._input_nodes}
-        copies[node] = copied = append(node._op, node._target, args, kwargs, inputs, node._name)
+        name = take_name(name_parts(node._name))
+        copied = set_fields(_new(Node), graph, name, node._op, node._target, args, kwargs, inputs, root._prev)
+        copies[node] = copied
+        graph._len += 1
         copied._type = node._type
         copied._meta = copied_meta(node)
     return None

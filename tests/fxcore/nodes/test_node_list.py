@@ -7,7 +7,7 @@ import torch
 import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph
-from fxcore.nodes.node_list import append_copies, appender, make_node
+from fxcore.nodes.node_list import append_copies, make_node
 
 
 def chain(x):
@@ -81,16 +81,6 @@ def test_a_made_node_is_among_the_users_of_its_inputs_and_in_no_list():
     assert list(x.users) == [node]
     assert node.next is node.prev is node
     assert (node.type, node.meta, list(graph.nodes)) == (None, {}, [x])
-
-
-def test_an_appended_node_comes_last_under_a_free_name():
-    graph = Graph()
-    x = graph.placeholder("x")
-    node = appender(graph)("call_function", torch.relu, (x,), {}, {x: None}, "x")
-
-    assert (node.name, list(x.users), len(graph.nodes)) == ("x_1", [node], 2)
-    assert list(graph.nodes) == [x, node]
-    assert x < node
 
 
 def test_copies_end_before_the_output_and_skip_what_is_mapped():

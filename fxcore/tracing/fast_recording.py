@@ -1,0 +1,98 @@
+"""Recording a call in one step, for a trace in which nobody overrides the methods that do it in many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from fxcore.node import NO_KWARGS, Node, set_fields
+from fxcore.node_data.arguments import freeze
+from fxcore.node_data.module_stack import ModuleCall, Place, nested_call
+from fxcore.node_data.namespace import NameParts, name_parts, parts_for_text
+from fxcore.traceback import THREAD, meta_for_new_node
+from fxcore.tracing.recorder import CONSTANT_TYPES
+
+
+class FastRecording(NamedTuple):
+    """The functions that record a call, `create_proxy`, and a call of a leaf module with one value."""
+
+    call: Callable[..., Any]
+    leaf: Callable[[nn.Module, Any], Any]
+
+
+def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
+    """Return a function that adds a node to the end of the graph, and returns a proxy for it.
+
+    Names of nodes, places and calls of modules are recorded too. `wish` is a wish for the name.
+    """
+    graph, places = tracer.graph, tracer.node_name_to_scope
+    root, take_name, new = graph._root, graph._graph_namespace.take, object.__new__
+
+    def added(
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: dict[Any, None],
+        wish: NameParts,
+        place: Place,
+        call: ModuleCall | None,
+    ) -> Any:
+        node = set_fields(new(Node), graph, take_name(wish), kind, target, args, kwargs, inputs, root._prev)
+        graph._len += 1
+        places[node._name] = place
+        node._meta = meta_for_new_node() if THREAD.is_preserving else call
+        if tracer.record_sources:
+            tracer._note_source(node)
+        proxy = new(proxy_class)
+        proxy.tracer = tracer
+        proxy.node = node
+        return proxy
+
+    return added
+
+
+def fast_recording(tracer: Any, proxy_class: type[Any], general: Callable[..., Any]) -> FastRecording:
+    """Return functions that do the work of `create_arg`, `create_node` and `proxy` of a tracer at once.
+
+    `general` is `create_proxy` without them; it records where the graph has hooks, an index or another place for new
+    nodes. Without the two functions, tracing takes 1.3 to 1.4 times as long.
+    """
+    graph, create_arg, added = tracer.graph, tracer.create_arg, _adder(tracer, proxy_class)
+    insert, paths, counts = graph._insert, tracer.submodule_paths or {}, tracer.num_calls
+
+    def record(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
+        if graph._insert is not insert or graph._owning_module is not None or graph._index is not None:
+            return general(tracer, kind, target, args, kwargs, name)
+        inputs: dict[Any, None] = {}
+        node_args = []
+        for value in args:
+            if type(value) is proxy_class:
+                value = value.node
+                inputs[value] = None
+            elif type(value) not in CONSTANT_TYPES:
+                value = freeze(create_arg(value), inputs)
+            node_args.append(value)
+        node_kwargs = freeze(create_arg(kwargs), inputs) if kwargs else NO_KWARGS
+        if name is not None:
+            wish = name_parts(name)
+        else:
+            wish = parts_for_text(target) if type(target) is str else name_parts(graph._target_to_str(target))
+        scope, call = tracer.scope, tracer._current_call() if tracer.module_stack else None
+        place = scope.module_path, scope.module_type
+        return added(kind, target, tuple(node_args), node_kwargs, inputs, wish, place, call)
+
+    def record_leaf(module: nn.Module, value: Any) -> Any:
+        path = paths.get(module)
+        if path is None or graph._insert is not insert or graph._owning_module is not None or graph._index is not None:
+            return tracer.call_module(module, module.forward, (value,), {})
+        count = counts.get(path, 0)
+        counts[path] = count + 1
+        place = (path, type(module))
+        call = nested_call(tracer._current_call(), f"{path}@{count}" if count else path, place)
+        node = value.node
+        return added("call_module", path, (node,), NO_KWARGS, {node: None}, parts_for_text(path), place, call)
+
+    return FastRecording(record, record_leaf)
