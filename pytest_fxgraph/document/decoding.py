@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 from pytest_fxgraph.document.line_reader import SECTIONS
-from pytest_fxgraph.document.model import FORMAT, MOST_BYTES, GraphDocument
+from pytest_fxgraph.document.model import FORMAT, MOST_BYTES, GraphDocument, YamlDataError
 from pytest_fxgraph.document.text_reader import Line, read_sections
-from pytest_fxgraph.document.yaml_reader import Record, YamlDataError, read_yaml
+from pytest_fxgraph.document.yaml_reader import Record, read_yaml
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 
 REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"

@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pytest_fxgraph.document.costs import COUNTS, CostRecord
-from pytest_fxgraph.document.model import ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import ModuleRecord, NodeRecord, StateRecord, YamlDataError
 from pytest_fxgraph.document.spelling import KEYWORD, plain_text, split_at, tidy_text
-from pytest_fxgraph.document.yaml_reader import YamlDataError
 
 SECTIONS = ("modules", "state", "notes", "symbols", "cost", "code")
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")

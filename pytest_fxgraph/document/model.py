@@ -29,6 +29,15 @@ _NOTES_AT_LEVEL = {
 }
 
 
+class YamlDataError(Exception):
+    """A text is refused: why, and at which line if that is known. Stands here because a match imports no YAML."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
 class NodeRecord(NamedTuple):
     """One node of a graph, in the order of execution."""
 

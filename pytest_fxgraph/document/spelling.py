@@ -11,7 +11,7 @@ import functools
 import re
 
 from pytest_fxgraph.document.literals import QUOTED, bytes_text, float_text, string_text
-from pytest_fxgraph.document.yaml_reader import YamlDataError
+from pytest_fxgraph.document.model import YamlDataError
 
 _SINGLE = r"'(?:[^'\\]|\\.)*'"
 _NUMBER = r"(?<![\w.%])-?\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w.])"

@@ -22,10 +22,16 @@ from pytest_fxgraph.document.line_reader import (
     read_state,
 )
 from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import MOST_RECORDS, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import (
+    MOST_RECORDS,
+    GraphDocument,
+    ModuleRecord,
+    NodeRecord,
+    StateRecord,
+    YamlDataError,
+)
 from pytest_fxgraph.document.spelling import plain_text, split_at
 from pytest_fxgraph.document.text_writer import NO_NODES, block_prefix, decoded_name
-from pytest_fxgraph.document.yaml_reader import YamlDataError
 
 _MOST_DEPTH = 64  # of blocks in blocks, and of graphs in graphs
 

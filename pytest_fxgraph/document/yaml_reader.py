@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from pytest_fxgraph.document.model import MOST_RECORDS
+from pytest_fxgraph.document.model import MOST_RECORDS, YamlDataError
 
 MOST_DEPTH = 256  # a graph nested in a graph takes four
 MOST_EVENTS = 30 * MOST_RECORDS  # a node takes 12 to 20
@@ -18,15 +18,6 @@ MOST_EVENTS = 30 * MOST_RECORDS  # a node takes 12 to 20
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one is missing where PyYAML was built without C
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
 _TRUTH = {"true": True, "false": False}
-
-
-class YamlDataError(Exception):
-    """A text is refused: why, and at which line if that is known."""
-
-    def __init__(self, reason: str, line: int | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.line = line
 
 
 class Record(dict[str, Any]):

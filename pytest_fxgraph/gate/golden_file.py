@@ -19,7 +19,7 @@ from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, op
 from pytest_fxgraph.gate.paths import (
     accepting_command,
     golden_layout,
-    golden_root,
+    golden_store,
     has_case_collision,
     is_worker,
     shown,
@@ -48,7 +48,7 @@ class GoldenFiles:
     def __init__(self, item: pytest.Item, attempt: GoldenAttempt) -> None:
         self._item = item
         self._attempt = attempt
-        self._store = GoldenStore(golden_root(item.config))
+        self._store = golden_store(item.config)
 
     def compare(self, subject: object, options: GoldenOptions) -> Exception | None:
         """Compare and keep the outcome; return the error to raise, None where the test may go on.

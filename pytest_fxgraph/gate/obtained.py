@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 import pytest
 import torch
@@ -14,12 +14,10 @@ import torch
 from pytest_fxgraph import settings
 from pytest_fxgraph.budget import Budget
 from pytest_fxgraph.captures.choice import captured_by
-from pytest_fxgraph.captures.costs import with_costs
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import Adapter, to_graph_module, to_readable_graph
 from pytest_fxgraph.captures.tracing import TracedGraph, traced_again_with_sources
 from pytest_fxgraph.choices import CodeForm, ConstantForm, Frontend, Level
-from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
@@ -27,6 +25,9 @@ from pytest_fxgraph.document.model import GraphDocument, recorded_at, without_co
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.goldens.program_set import PROGRAM_NOTE
 from pytest_fxgraph.report.outcome import Terms, Told
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.compare.difference import Difference
 
 # Modules that only a mismatch needs are imported where it is found: a run of matching goldens never parses YAML.
 
@@ -266,6 +267,8 @@ class ObtainedGraph:
                 graphs=graphs,
             )
         if self.terms.level == "cost":
+            from pytest_fxgraph.captures.costs import with_costs
+
             document = with_costs(document, traced.root, traced.graph, self._inputs, self._kwargs)
         if self._program is not None:
             document = replace(document, notes=(*document.notes, PROGRAM_NOTE + self._program))

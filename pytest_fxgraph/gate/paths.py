@@ -8,12 +8,16 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import GOLDEN_DIR, LEVEL, value_of_config
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.goldens.store import GoldenStore
 
 # Options by pytest's name for them.
 _REPEATED = (
@@ -24,6 +28,8 @@ _REPEATED = (
     (LEVEL.key, LEVEL.option),
 )
 _HAS_CASE_COLLISION = pytest.StashKey[bool]()
+_LAYOUT = pytest.StashKey[GoldenLayout]()
+_STORE: pytest.StashKey[GoldenStore] = pytest.StashKey()
 STARTED_IN = "fxgraph_started_in"  # the controller of pytest-xdist sends this to its workers
 
 
@@ -74,18 +80,27 @@ def _quoted(text: str) -> str:
 
 
 def golden_layout(config: pytest.Config) -> GoldenLayout:
-    """Return where the goldens of this run lie."""
-    return _layout(Path(config.rootpath), value_of_config(GOLDEN_DIR, config))
-
-
-@functools.lru_cache(maxsize=8)  # asked several times for each golden
-def _layout(rootpath: Path, setting: str) -> GoldenLayout:
-    return GoldenLayout(rootpath, setting)
+    """Return where the goldens of this run lie. The answer is kept, because each golden asks several times."""
+    layout = config.stash.get(_LAYOUT, None)
+    if layout is None:
+        layout = GoldenLayout(Path(config.rootpath), value_of_config(GOLDEN_DIR, config))
+        config.stash[_LAYOUT] = layout
+    return layout
 
 
 def golden_root(config: pytest.Config) -> Path:
     """Return the folder that paths of goldens are relative to, absolute."""
     return golden_layout(config).root
+
+
+def golden_store(config: pytest.Config) -> GoldenStore:
+    """Return the golden files of this run. One store serves all tests, because a new one resolves links again."""
+    from pytest_fxgraph.goldens.store import GoldenStore  # here, because the plugin imports this file in every run
+
+    store = config.stash.get(_STORE, None)
+    if store is None:
+        store = config.stash[_STORE] = GoldenStore(golden_root(config))
+    return store
 
 
 def shown(path: PurePosixPath, config: pytest.Config) -> str:
@@ -102,7 +117,7 @@ def _prefix(config: pytest.Config) -> PurePosixPath:
     return _shown_folder(golden_root(config), config.rootpath)
 
 
-@functools.lru_cache(maxsize=8)  # asked several times for each golden
+@functools.lru_cache(maxsize=8)
 def _shown_folder(root: Path, rootpath: Path) -> PurePosixPath:
     return PurePosixPath(slashed_path(root, rootpath))
 

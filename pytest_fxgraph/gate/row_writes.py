@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.gate.paths import golden_layout, golden_root, shown, within_folder
+from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, within_folder
 from pytest_fxgraph.goldens.files import base_path, is_received
-from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.unused import judged_files
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.printable import counted, listed
@@ -114,7 +113,7 @@ class RowWrites:
 
         table = shown(path, self._config)
         try:
-            text = GoldenStore(golden_root(self._config)).read(path)
+            text = golden_store(self._config).read(path)
             rows = decode_table(text, table) if is_table(text) else {}
             # A row of a variant is in use while any test asks for the row, whatever runs it.
             stale = [name for name in rows if name not in self._asked.get(base_path(path), {})]
@@ -137,7 +136,7 @@ class RowWrites:
     def _file(self, table: str) -> TableFile:
         from pytest_fxgraph.goldens.table_file import TableFile
 
-        return TableFile(GoldenStore(golden_root(self._config)), within_folder(table, self._config), table)
+        return TableFile(golden_store(self._config), within_folder(table, self._config), table)
 
 
 def _row_of(outcome: Outcome) -> Row:

@@ -12,7 +12,7 @@ import pytest
 from pytest_fxgraph import settings
 from pytest_fxgraph.errors import GateError, ReportError
 from pytest_fxgraph.gate.collection import CollectionRecord
-from pytest_fxgraph.gate.paths import golden_layout, shown, within_folder
+from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, within_folder
 from pytest_fxgraph.gate.session import GoldenSession
 from pytest_fxgraph.goldens.files import base_path, begins_like_a_golden, is_received
 from pytest_fxgraph.goldens.renamed import RenamedGoldens, UnusedGolden, may_belong
@@ -171,7 +171,7 @@ class RunEnd:
                 )
 
     def _copy(self, source: UnusedGolden, golden: PurePosixPath) -> None:
-        store = GoldenStore(golden_layout(self._config).root)
+        store = golden_store(self._config)
         try:
             for old, new in source.copies(golden):
                 store.copy(old, new)

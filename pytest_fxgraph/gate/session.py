@@ -10,10 +10,9 @@ import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, extract_strips, lacked_goldens_only
-from pytest_fxgraph.gate.paths import golden_root, shown, within_folder
+from pytest_fxgraph.gate.paths import golden_store, shown, within_folder
 from pytest_fxgraph.gate.workers import check_remote_golden
 from pytest_fxgraph.goldens.files import Received, received_path, write_received
-from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.summary import counted_goldens
 
@@ -30,7 +29,7 @@ class GoldenSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self._store = GoldenStore(golden_root(config))
+        self._store = golden_store(config)
         self.outcomes: list[Outcome] = []  # of last attempts
         self.written: list[str] = []
         self.written_received: list[str] = []

@@ -9,9 +9,8 @@ import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.collection import CollectionRecord
-from pytest_fxgraph.gate.paths import STARTED_IN, golden_root, slashed_path, within_folder
+from pytest_fxgraph.gate.paths import STARTED_IN, golden_store, slashed_path, within_folder
 from pytest_fxgraph.goldens.files import golden_digest
-from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
 
 _COLLECTION = "fxgraph_collection"  # in a worker's output
@@ -57,7 +56,7 @@ def check_remote_golden(outcome: Outcome, report: pytest.TestReport, config: pyt
     if not _ran_elsewhere(report):
         return None
     try:
-        digest = GoldenStore(golden_root(config)).digest(within_folder(outcome.golden, config))
+        digest = golden_store(config).digest(within_folder(outcome.golden, config))
     except (GateError, OSError, ValueError):
         return None  # a golden that cannot be read here gets an error of its own
     is_wanted = outcome.new_text is not None and digest == golden_digest(outcome.new_text.encode())

@@ -8,6 +8,7 @@ compared golden, so that a later `accept` replaces exactly this golden or nothin
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -159,10 +160,15 @@ def variant_paths(base: P, torch_version: str, *, has_cuda: bool) -> list[P]:
     `@torch-2.13@cuda`, `@torch-2.13@linux`, `@torch-2.13`, `@cuda`, `@linux`, and the base; without CUDA the first is
     `@torch-2.13@linux`, and the second `@torch-2.13`.
     """
-    stem, version = base.name.removesuffix(SUFFIX), variant_suffix(torch_version)
+    stem = base.name.removesuffix(SUFFIX)
+    return [base.with_name(f"{stem}{end}{SUFFIX}") for end in _ends_of_variants(torch_version, has_cuda)]
+
+
+@functools.lru_cache(maxsize=8)
+def _ends_of_variants(torch_version: str, has_cuda: bool) -> tuple[str, ...]:
+    version = variant_suffix(torch_version)
     platforms = [*(["@cuda"] if has_cuda else []), f"@{_PLATFORMS.get(sys.platform, sys.platform)}"]
-    ends = [*(version + platform for platform in platforms), version, *platforms, ""]
-    return [base.with_name(f"{stem}{end}{SUFFIX}") for end in ends]
+    return (*(version + platform for platform in platforms), version, *platforms, "")
 
 
 def variant_suffix(torch_version: str) -> str:
@@ -225,6 +231,7 @@ def full_id(
     return f"{test}{'' if params is None else f'[{params}]'}{'' if name is None else f'.{name}'}"
 
 
+@functools.lru_cache(maxsize=256)  # a file has many tests, and a run asks for one after the other
 def _folder(test_file: str) -> PurePosixPath:
     path = PurePosixPath(test_file)
     # A drive or a backslash leaves the golden folder on Windows only, and is refused everywhere alike.

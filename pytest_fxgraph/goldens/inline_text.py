@@ -12,10 +12,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
-from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument, YamlDataError
 from pytest_fxgraph.document.text_reader import read_document
 from pytest_fxgraph.document.text_writer import document_lines
-from pytest_fxgraph.document.yaml_reader import YamlDataError
 from pytest_fxgraph.errors import GoldenFormatError
 
 _REMEDY = "mend the line, or have the text written anew by pytest --fx-update-golden"

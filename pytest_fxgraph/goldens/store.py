@@ -30,26 +30,34 @@ class GoldenStore:
 
     def path(self, relative: PurePosixPath | str) -> Path:
         """Return the path of a golden; raise GoldenNameError if it leaves the folder, by its name or by links."""
-        text = str(relative)
-        parts = [part for part in text.split("/") if part not in ("", ".")]
-        is_foreign = "\\" in text or "\0" in text or (":" in text and PureWindowsPath(text).drive)
-        if not parts or is_foreign or text.startswith("/") or ".." in parts:
-            raise GoldenNameError(
-                f"cannot use {text!r} as a golden file: it is not a path below {self.root}; choose another name"
-            )
+        parts = self._parts(str(relative))
         path = self.root.joinpath(*parts)
         if not _has_links(self._real_root, parts):  # nearly always; resolving the whole path takes five times as long
             return path
         real_root, real_path = self._real_root, os.path.realpath(path)
         if not _is_below(real_path, real_root):
             raise GoldenNameError(
-                f"cannot use {text!r} as a golden file: links lead it to {real_path}, outside {self.root}; remove them"
+                f"cannot use {str(relative)!r} as a golden file: links lead it to {real_path}, outside {self.root}; "
+                "remove them"
             )
         return path
 
+    def _parts(self, text: str) -> list[str]:
+        parts = [part for part in text.split("/") if part not in ("", ".")]
+        is_foreign = "\\" in text or "\0" in text or (":" in text and PureWindowsPath(text).drive)
+        if not parts or is_foreign or text.startswith("/") or ".." in parts:
+            raise GoldenNameError(
+                f"cannot use {text!r} as a golden file: it is not a path below {self.root}; choose another name"
+            )
+        return parts
+
     def exists(self, relative: PurePosixPath | str) -> bool:
-        """Tell whether there is something at a golden's path, readable or not; raise GoldenNameError as `path` does."""
-        return os.path.lexists(self.path(relative))
+        """Tell whether there is something at a golden's path, readable or not; raise GoldenNameError as `path` does.
+
+        Links are followed only where something is: most paths asked for are of variants that nobody has.
+        """
+        place = os.sep.join([str(self.root), *self._parts(str(relative))])
+        return os.path.lexists(place) and os.path.lexists(self.path(relative))
 
     def read(self, relative: PurePosixPath | str) -> str:
         """Return a golden's text, its lines ended by line feeds and without a BOM.

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pytest_fxgraph.document.yaml_reader import Items, Record, YamlDataError, read_yaml
+from pytest_fxgraph.document.model import YamlDataError
+from pytest_fxgraph.document.yaml_reader import Items, Record, read_yaml
 from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.goldens.files import golden_digest
 from pytest_fxgraph.report.printable import aligned

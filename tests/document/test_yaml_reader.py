@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from pytest_fxgraph.document import yaml_reader
-from pytest_fxgraph.document.yaml_reader import MOST_DEPTH, YamlDataError, read_yaml
+from pytest_fxgraph.document.model import YamlDataError
+from pytest_fxgraph.document.yaml_reader import MOST_DEPTH, read_yaml
 
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"])

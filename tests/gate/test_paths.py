@@ -17,6 +17,7 @@ def run(folder=None, started_in=ROOT, options=None, **fields):
     """Return the config of a run that was started in a folder, with --fx-golden-dir and other options or without."""
     given = {"fx_golden_dir": folder, **(options or {})}
     return SimpleNamespace(
+        stash=pytest.Stash(),
         rootpath=ROOT,
         invocation_params=SimpleNamespace(dir=started_in),
         getoption=lambda key, default=None: given.get(key, default),

@@ -24,6 +24,7 @@ def config(tmp_path):
         (tmp_path / name).touch()
     options: dict[str, Any] = {"fx_golden_dir": "golden", "fx_unused": "fail", "fx_report": []}
     return SimpleNamespace(
+        stash=pytest.Stash(),
         rootpath=tmp_path,
         options=options,
         getoption=lambda name, default=None: options.get(name, default),

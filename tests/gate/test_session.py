@@ -20,7 +20,9 @@ MISSING = replace(MATCHED, status="missing", received="format: 2\n")
 @pytest.fixture
 def session(tmp_path):
     options = {"fx_golden_dir": "golden", "fx_received": True}
-    return GoldenSession(SimpleNamespace(rootpath=tmp_path, getoption=lambda name, default=None: options[name]))
+    return GoldenSession(
+        SimpleNamespace(stash=pytest.Stash(), rootpath=tmp_path, getoption=lambda name, default=None: options[name])
+    )
 
 
 def finish(

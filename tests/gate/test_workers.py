@@ -19,7 +19,7 @@ DIGEST = golden_digest(TEXT.encode())
 
 @pytest.fixture
 def config(tmp_path):
-    return SimpleNamespace(rootpath=tmp_path, getoption={"fx_golden_dir": "golden"}.get)
+    return SimpleNamespace(stash=pytest.Stash(), rootpath=tmp_path, getoption={"fx_golden_dir": "golden"}.get)
 
 
 def report(popen=False, chdir=None):
