@@ -31,6 +31,11 @@ def any_outdated() -> bool:
     return bool(_OUTDATED)
 
 
+def may_be_outdated(module: Any) -> bool:
+    """Return whether the graph of a GraphModule may have changed since the module's last `recompile()`."""
+    return getattr(type(module), "_generated", None) in _OUTDATED
+
+
 class LazyForward:
     """Code and function of a graph in its current form.
 

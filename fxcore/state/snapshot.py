@@ -29,6 +29,7 @@ class Findings(NamedTuple):
 
     changed: set[int]  # ids of the tensors with other values, gradients among them
     has_uncounted_writes: bool  # torch did not count a write to one of these tensors
+    has_new_data: bool  # a tensor has other memory
     containers_unchanged: bool
     leaves_unchanged: bool
 
@@ -133,7 +134,7 @@ class Snapshot:
 
     def state_now(self, model: object, findings: Findings) -> HeldState:
         """Return the present state of a model; the saved one if all modules hold the same objects as before."""
-        is_same = findings.containers_unchanged and not any(values.has_new_data() for values in self._values)
+        is_same = findings.containers_unchanged and not findings.has_new_data
         return self._states[id(model)] if is_same else HeldState(model)
 
     def compare(self, *, trust_versions: bool = False) -> Findings:
@@ -147,13 +148,19 @@ class Snapshot:
             found = values.changed(trust_versions=trust_versions)
             is_uncounted = is_uncounted or not all(map(values.has_new_version, found))
             changed |= found
-        return Findings(changed, is_uncounted, self._containers.are_unchanged(), self._leaves.are_unchanged())
+        has_new_data = any(values.has_new_data() for values in self._values)
+        return Findings(
+            changed, is_uncounted, has_new_data, self._containers.are_unchanged(), self._leaves.are_unchanged()
+        )
 
     def facts(self, findings: Findings) -> dict[int, list[TensorFact]]:
         """Return the changed strides, gradients, hooks and `requires_grad` by the id of the tensor."""
         found: dict[int, list[TensorFact]] = {}
-        has_new_data = any(values.has_new_data() for values in self._values)
-        if has_new_data or not findings.leaves_unchanged or not self._leaves.gradients.isdisjoint(findings.changed):
+        if (
+            findings.has_new_data
+            or not findings.leaves_unchanged
+            or not self._leaves.gradients.isdisjoint(findings.changed)
+        ):
             strides = (TensorFact(key, "strides", *each) for values in self._values
                        for key, *each in values.changed_strides())  # fmt: skip
             for fact in chain(strides, self._leaves.changes(findings.changed)):

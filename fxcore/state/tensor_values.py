@@ -169,6 +169,9 @@ class ValueSnapshot:
     def restore(self, changed: set[int]) -> None:
         """Write the old values into the tensors with these ids, and give every tensor its old memory back."""
         has_new_data = self.has_new_data()
+        if not changed and not has_new_data:
+            self._versions = self._versions_now()
+            return
         for key, saved in self._saved.items():
             if key in changed or (has_new_data and key in self._dense):
                 saved.restore()

@@ -107,6 +107,13 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
     )
 
 
+def agree(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> bool:
+    """Return whether `measure` finds no difference of two tensors; most answers need no statistics."""
+    if tolerance.has_thresholds:
+        return measure(expected, obtained, tolerance) is None
+    return bool(agreement(expected.detach().cpu(), obtained.detach().cpu(), tolerance).all())
+
+
 def _are_reached(tolerance: Tolerance, sqnr: float, cosine: float) -> bool:
     """Return whether the figures of whole tensors reach the thresholds; a cosine of NaN reaches no threshold."""
     reaches_sqnr = tolerance.sqnr is None or sqnr >= tolerance.sqnr

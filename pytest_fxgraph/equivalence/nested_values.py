@@ -17,6 +17,7 @@ import torch
 from torch.utils import _pytree as torch_pytree
 
 from fxcore.state.containers import attributes_of, shown
+from fxcore.state.storage import ORDINARY
 
 # Values that exist once in a process: two of them are equal only if they are one object.
 SINGLES = (
@@ -55,6 +56,8 @@ def parts_of(value: object) -> list[tuple[str, Any]] | None:
     Containers have parts. The parts of an object without an own `==` are its attributes. A value is a leaf if a method
     of the user raises on the way to the parts.
     """
+    if type(value) in ORDINARY:  # a quick answer, for most values are tensors
+        return None
     try:
         return _parts_of(value)
     except Exception:

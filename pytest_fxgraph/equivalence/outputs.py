@@ -13,7 +13,7 @@ import torch
 from fxcore.state.containers import shown
 from fxcore.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.choices import CHECKS, Check
-from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, measure
+from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, agree, measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
@@ -156,7 +156,7 @@ class OutputComparison:
             return False
         values = dense(expected)
         zeros, tolerance = torch.zeros_like(values), self.rule.for_path(path).for_tensor(values, expected.dtype)
-        return _are_equal(values, zeros) or measure(values, zeros, tolerance) is None or not has_finite_value(values)
+        return _are_equal(values, zeros) or agree(values, zeros, tolerance) or not has_finite_value(values)
 
 
 def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> ErrorStatistics | None:

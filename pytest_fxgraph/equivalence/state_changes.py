@@ -37,16 +37,23 @@ class StateNames:
         self._by_identity: dict[int, str] = {}
         for state in of_model.tensors:
             self._by_identity.setdefault(id(state.tensor), state.name)
+        self._known: dict[int, tuple[HeldState, frozenset[str]]] = {}
 
     def name(self, state: StateTensor) -> str:
         """Return the name of a tensor in the model; the own name of a tensor that the model does not hold."""
         return self._by_identity.get(id(state.tensor), state.name)
 
+    def known(self, held: HeldState) -> frozenset[str]:
+        """Return the names of all tensors of a state. All runs of a module ask for the names of one state."""
+        if id(held) not in self._known:
+            self._known[id(held)] = held, frozenset(map(self.name, held.tensors))
+        return self._known[id(held)][1]
+
 
 def state_after(snapshot: Snapshot, root: object, findings: Findings, now: HeldState, names: StateNames) -> StateAfter:
     """Return the changes of a call: values written in place, replaced parameters and buffers, facts of tensors."""
     before = snapshot.state_of(root)
-    known = frozenset(names.name(state) for state in before.tensors)
+    known = names.known(before)
     changed: dict[str, StateTensor] = {}
     found = snapshot.facts(findings)
     facts = {

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 import fxcore
 from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.equivalence.check import code_is_stale
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
 from pytest_fxgraph.functions import assert_equivalent
@@ -338,3 +339,25 @@ def test_an_input_that_is_made_to_require_grad_by_the_graph_alone_is_told():
         MismatchError, match=r"input 0 has requires_grad=False after eager's call, True after the graph"
     ):
         assert_equivalent(lambda x: x * 2, wrong, values(4))
+
+
+def test_code_is_written_again_only_for_a_graph_that_changed_since_its_last_recompile(monkeypatch):
+    graph = graph_of(lambda x: x.relu() + 1)
+    assert "relu" in graph.code
+    written = []
+    write = fxcore.Graph.python_code
+    monkeypatch.setattr(
+        fxcore.Graph, "python_code", lambda *args, **kwargs: written.append(1) or write(*args, **kwargs)
+    )
+
+    assert not code_is_stale(graph)
+    assert not written
+
+    (called,) = [node for node in graph.graph.nodes if node.op == "call_method"]
+    called.target = "sigmoid"
+    assert code_is_stale(graph)
+    called.target = "relu"
+    assert not code_is_stale(graph)
+    called.target = "tanh"
+    graph.recompile()
+    assert not code_is_stale(graph)

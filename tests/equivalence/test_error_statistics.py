@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from pytest_fxgraph.equivalence.error_statistics import measure
+from pytest_fxgraph.equivalence.error_statistics import agree, measure
 from pytest_fxgraph.equivalence.tolerance import Tolerance
 
 CLOSE = Tolerance(1e-3, 1e-3)
@@ -173,3 +173,11 @@ def test_figures_are_right_where_a_square_leaves_double_precision(size):
 def test_tensors_of_two_dtypes_can_be_measured():
     assert measure(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]).bfloat16(), CLOSE) is None
     assert measure(torch.tensor([1.0]), torch.tensor([2.0 + 1j]), CLOSE) is not None
+
+
+@pytest.mark.parametrize("tolerance", [CLOSE, EXACT, Tolerance(0.0, math.inf, 20.0), Tolerance(0.0, 0.0, None, 0.9)])
+@pytest.mark.parametrize("obtained", [(1.0, 2.0), (1.0005, 2.0), (1.0, 3.0), (-1.0, -2.0), (0.0, math.nan)])
+def test_two_tensors_agree_where_nothing_is_measured(tolerance, obtained):
+    pair = torch.tensor([1.0, 2.0]), torch.tensor(obtained)
+
+    assert agree(*pair, tolerance) is (measure(*pair, tolerance) is None)
