@@ -7,8 +7,13 @@
 A mutant is one small change in a copy of the tree: a comparison, `and` or `or`, a condition, a whole number, a truth
 value, `break` or `continue`, the star of an argument. The checkout itself is never changed. Each mutant meets groups of
 tests, and the first that fails ends its run: the file that mirrors the source, other files that import the source, the
-folder of the mirror, then tests/differential, tests/workflow and tests/trust. A group that exceeds its time limit has
-noticed the mutant. At the end, the tests that noticed something run without any mutant: a mutant is DOUBTFUL if its
+folder of the mirror, then tests/differential, tests/workflow and tests/trust. With `--reached FILE` the groups are the
+tests that reach the changed line, after a run of the suite with pytest-cov:
+
+    python -m pytest --cov=fxcore --cov=pytest_fxgraph --cov-context=test --cov-report=
+
+A line that the file does not know meets the usual groups. A group that exceeds its time limit has noticed the mutant.
+At the end, the tests that noticed something run without any mutant: a mutant is DOUBTFUL if its
 test fails there, too. The exit status is 1 if a mutant survived or is doubtful.
 
 The same seed chooses the same mutants for as long as the sources stay the same. Read every survivor: it is a missing
@@ -37,6 +42,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coverage import CoverageData
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("fxcore", "pytest_fxgraph")
@@ -63,6 +72,7 @@ _SWAPPED = {
 }
 _NEGATED_WHEN_SWAPPED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _LARGEST_NUMBER = 100
+_STATEMENT_LINES = 10
 # What these decorate runs alike with other arguments, in all that a test can see.
 _UNSEEN_DECORATORS = ("dataclass", "lru_cache")
 
@@ -312,6 +322,21 @@ def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[tuple[
     return [(paths, limit) for paths, limit in there if paths]
 
 
+def reaching_groups(
+    mutant: Mutant, reached: CoverageData, usual: list[tuple[tuple[str, ...], int]]
+) -> list[tuple[tuple[str, ...], int]]:
+    """Return the tests that reach the line of a mutant: those of the mirror, a hundred by chance, and all of them."""
+    contexts = reached.contexts_by_lineno(mutant.path)
+    lines = sorted(line for line in contexts if mutant.line - _STATEMENT_LINES < line <= mutant.line)
+    # A line within a statement may have no entry of its own.
+    tests = sorted({context.rpartition("|")[0] for line in lines[-1:] for context in contexts[line]} - {""})
+    if not tests:
+        return usual
+    mirrored = tuple(test for test in tests if test.startswith(mirror_of(mutant.path) + "::"))
+    by_chance = tuple(random.Random(0).sample(tests, min(100, len(tests))))
+    return [(each, GROUP_LIMIT) for each in dict.fromkeys((mirrored, by_chance, tuple(tests))) if each]
+
+
 def copied_tree(root: Path, destination: Path) -> Path:
     """Copy what git knows, or would add, and compile it so that a changed file is never taken for its old self."""
     listed = subprocess.run(
@@ -334,10 +359,12 @@ def copied_tree(root: Path, destination: Path) -> Path:
 def run_pytest(tree: Path, paths: Sequence[str], limit: float, *, stop_at_first: bool = True) -> tuple[str, list[str]]:
     """Run tests in a copy of the tree; return why they failed ("" if they passed) and the ids of those that did."""
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    chosen_tests = Path(f"{tree}-tests")
+    chosen_tests.write_text("\n".join(paths) + "\n", encoding="utf-8")  # a command line has room for few of them
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "400"}
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [*command, *(["-x"] if stop_at_first else []), f"--basetemp={tree}-tmp", *paths],
+            [*command, *(["-x"] if stop_at_first else []), f"--basetemp={tree}-tmp", f"@{chosen_tests}"],
             cwd=tree,
             env=environment,
             stdout=output,
@@ -363,14 +390,17 @@ def run_pytest(tree: Path, paths: Sequence[str], limit: float, *, stop_at_first:
     return f"exit status {status}", failed
 
 
-def run_mutant(mutant: Mutant, tree: Path, *, near: bool = False) -> Result:
+def run_mutant(mutant: Mutant, tree: Path, *, near: bool = False, reached: CoverageData | None = None) -> Result:
     """Apply a mutant in a copy of the tree, run its groups of tests, or the near ones, until one fails, and undo it."""
+    groups = groups_of(mutant.path, tree, near=near)
+    if reached is not None:
+        groups = reaching_groups(mutant, reached, groups)
     place = tree / mutant.path
     source = place.read_text(encoding="utf-8")
     start = time.monotonic()
     place.write_text(mutant.applied(source), encoding="utf-8")
     try:
-        for paths, limit in groups_of(mutant.path, tree, near=near):
+        for paths, limit in groups:
             reason, failed = run_pytest(tree, paths, limit)
             if reason:
                 return Result(mutant, failed[0] if failed else "", paths, reason, time.monotonic() - start)
@@ -379,7 +409,9 @@ def run_mutant(mutant: Mutant, tree: Path, *, near: bool = False) -> Result:
     return Result(mutant, None, seconds=time.monotonic() - start)
 
 
-def run_all(mutants: Sequence[Mutant], jobs: int, *, near: bool = False) -> Iterator[Result]:
+def run_all(
+    mutants: Sequence[Mutant], jobs: int, *, near: bool = False, reached: CoverageData | None = None
+) -> Iterator[Result]:
     """Yield the result of each mutant as it comes, then again those that turn out to be doubtful."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: queue.Queue[Path] = queue.Queue()
@@ -389,7 +421,7 @@ def run_all(mutants: Sequence[Mutant], jobs: int, *, near: bool = False) -> Iter
         def run(mutant: Mutant) -> Result:
             tree = trees.get()
             try:
-                return run_mutant(mutant, tree, near=near)
+                return run_mutant(mutant, tree, near=near, reached=reached)
             finally:
                 trees.put(tree)
 
@@ -399,6 +431,15 @@ def run_all(mutants: Sequence[Mutant], jobs: int, *, near: bool = False) -> Iter
                 results.append(future.result())
                 yield results[-1]
         yield from doubtful(results, trees.get())
+
+
+def coverage_data(path: Path) -> CoverageData:
+    """Read the lines that each test reached."""
+    from coverage import CoverageData  # an option's need alone
+
+    data = CoverageData(basename=str(path))
+    data.read()
+    return data
 
 
 def doubtful(results: Sequence[Result], tree: Path) -> Iterator[Result]:
@@ -441,6 +482,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--near", action="store_true", help="leave out differential, workflow and trust: faster, not final"
     )
+    parser.add_argument("--reached", type=Path, metavar="FILE", help="the .coverage file of a run with contexts")
     parser.add_argument("--jobs", type=int, default=2, help="how many mutants run at a time (default 2)")
     parser.add_argument("--only", action="append", default=[], metavar="PATH::LINE:COLUMN:KIND", help="run this mutant")
     parser.add_argument("--out", type=Path, help="write the results to this JSON file, after each mutant")
@@ -458,7 +500,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{mutant}  `{' '.join(mutant.before.split())}` -> `{' '.join(mutant.after.split())}`")
         return 0
     results: dict[Mutant, Result] = {}
-    for result in run_all(picked, options.jobs, near=options.near):
+    reached = coverage_data(options.reached) if options.reached else None
+    for result in run_all(picked, options.jobs, near=options.near, reached=reached):
         results[result.mutant] = result
         print(f"{len(results):3d} {result.seconds:5.0f} s  {result}", flush=True)
         if options.out:

@@ -18,6 +18,7 @@ from benchmarks.source_mutants import (
     importers_of,
     mirror_of,
     mutants_of,
+    reaching_groups,
     run_mutant,
     run_pytest,
     summary,
@@ -107,6 +108,29 @@ def test_tests_are_ordered_from_the_nearest_to_the_broadest():
     assert paths[0] == ("tests/goldens/test_store.py",)
     assert "tests/goldens/test_store.py" in importers_of("pytest_fxgraph/goldens/store.py", ROOT)
     assert paths[-4:] == [("tests/goldens",), ("tests/workflow",), ("tests/trust",), ("tests/differential",)]
+
+
+class Reached:
+    """Stands for the data of coverage.py."""
+
+    def contexts_by_lineno(self, path):
+        near, far = "tests/fxcore/test_sign.py::test_sign|run", "tests/test_other.py::test_a[x|y]|run"
+        return {1: [""], 2: [far, near, ""], 20: [far]} if path == "fxcore/sign.py" else {}
+
+
+def test_tests_that_reach_the_line_come_in_place_of_folders():
+    usual = [(("tests/fxcore",), 3)]
+    near, far = "tests/fxcore/test_sign.py::test_sign", "tests/test_other.py::test_a[x|y]"
+
+    def groups(path, line):
+        mutant = source_mutants.Mutant(path, line, 0, "compare", "<", "<=", 0, 1)
+        return [set(paths) for paths, _ in reaching_groups(mutant, Reached(), usual)]
+
+    assert groups("fxcore/sign.py", 2)[0] == {near}
+    assert groups("fxcore/sign.py", 2)[-1] == {near, far}
+    assert groups("fxcore/sign.py", 4)[-1] == {near, far}
+    assert groups("fxcore/sign.py", 20) == [{far}]
+    assert groups("fxcore/sign.py", 1) == groups("fxcore/node.py", 2) == [{"tests/fxcore"}]
 
 
 @pytest.fixture
