@@ -261,10 +261,22 @@ class Remembering(torch.autograd.Function):
         return x * 2
 
 
+def unfilled():
+    """Return a function that refers to a variable without a value."""
+
+    def double(x):
+        return x * missing
+
+    missing = 2
+    del missing
+    return double
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
         (scaled, False),
+        (unfilled(), False),
         (lambda x: scaled(x), False),
         (torch.relu, False),
         (torch.ops.aten.relu.default, False),

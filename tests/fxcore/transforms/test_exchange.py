@@ -144,6 +144,13 @@ def test_a_graph_moves_to_a_device_whole():
     assert moved(torch.randn(2, 4, device="meta")).device.type == "meta"
 
 
+@pytest.mark.parametrize(
+    ("move", "expected"), [(MoveTo(torch.float64), True), (MoveTo(device="cpu"), True), (MoveTo(), False)]
+)
+def test_a_move_to_somewhere_counts_as_a_change(move, expected):
+    assert move(fxcore.symbolic_trace(Net())).modified is expected
+
+
 def test_integers_are_refused_in_words():
     with pytest.raises(PassArgumentError, match=r"moved to torch.int8; give a floating dtype, or quantize"):
         MoveTo(torch.int8)(fxcore.symbolic_trace(Net()))
