@@ -265,7 +265,7 @@ def unfilled():
     """Return a function that refers to a variable without a value."""
 
     def double(x):
-        return x * missing
+        return x * missing  # noqa: F821  the point of the test
 
     missing = 2
     del missing
