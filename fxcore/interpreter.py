@@ -20,6 +20,7 @@ from fxcore.guard_checks.plan import Plan
 from fxcore.guards import Guards
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import PLAIN, map_aggregate, map_values
+from fxcore.node_data.attribute_paths import attribute_of
 from fxcore.nodes.liveness import values_freed_after
 from fxcore.proxy import Attribute, Proxy
 from fxcore.tracer import Tracer
@@ -90,12 +91,13 @@ class Interpreter:
     def _run_nodes(self, enable_io_processing: bool) -> Any:
         checks = self._guard_checks
         guards = None if checks is None else ChecksOfRun(checks, self.module, self.env)
-        run_node = self.run_node
+        run_node, env = self.run_node, self.env
+        last_uses = self.user_to_last_uses if self.garbage_collect_values else {}
         for node in self.graph.nodes:
-            if node in self.env:
+            if node in env:
                 continue
             try:
-                value = self.env[node] = run_node(node)
+                value = env[node] = run_node(node)
             except Exception as error:
                 if guards is not None:
                     guards.failed(node, error)
@@ -104,9 +106,9 @@ class Interpreter:
                 raise
             if guards is not None:
                 guards.after(node, value)
-            if self.garbage_collect_values:
-                for unread in self.user_to_last_uses.get(node, ()):
-                    del self.env[unread]
+            if node in last_uses:
+                for unread in last_uses[node]:
+                    del env[unread]
             if node._op == "output":
                 return self.graph.process_outputs(value) if enable_io_processing else value
         return None
@@ -131,7 +133,7 @@ class Interpreter:
 
     def run_node(self, n: Node) -> Any:
         """Run one node on values from `env` and return its result."""
-        if type(self)._set_current_node is _SET_CURRENT_NODE and not (traceback.has_preserved_node_meta() and n.meta):
+        if type(self)._set_current_node is _SET_CURRENT_NODE and not (traceback.THREAD.is_preserving and n.meta):
             # The block below would change nothing here, and would add half of the overhead of a run.
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n._op)(n._target, args, kwargs)
@@ -195,7 +197,7 @@ class Interpreter:
         atoms = target.split(".")
         for depth, atom in enumerate(atoms):
             try:
-                found = getattr(found, atom)
+                found = attribute_of(found, atom)
             except AttributeError as error:
                 raise InterpreterError(
                     f"Node referenced nonexistent target {'.'.join(atoms[: depth + 1])}: "
@@ -320,8 +322,9 @@ class Transformer(Interpreter):
     def _carry_over(self, node: Node, made: Node) -> None:
         if made is not self.new_graph._root._prev:
             return
+        meta = made.meta
         for key, value in node.meta.items():
-            made.meta.setdefault(key, value)
+            meta.setdefault(key, value)
         if self._keep_types and made._type is None:
             made.type = node._type
 

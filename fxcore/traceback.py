@@ -231,9 +231,10 @@ def set_current_meta(node: Any, pass_name: str = "") -> AbstractContextManager[N
 
     Their `meta["from_node"]` says that `pass_name` made them from `node`.
     """
-    if not (THREAD.is_preserving and node.meta):
+    meta = node.meta if THREAD.is_preserving else None
+    if not meta:
         return _CurrentMeta(None)
-    return _CurrentMeta({**node.meta, "from_node": [NodeSource(node, pass_name, NodeSourceAction.CREATE)]})
+    return _CurrentMeta({**meta, "from_node": [NodeSource(node, pass_name, NodeSourceAction.CREATE)]})
 
 
 def set_stack_trace(stack: list[str]) -> None:

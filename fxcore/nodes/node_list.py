@@ -144,7 +144,8 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
         copies[node] = copied
         graph._len += 1
         copied._type = node._type
-        copied._meta = copied_meta(node)
+        if node._meta is not None:
+            copied._meta = copied_meta(node)
     return None
 
 
