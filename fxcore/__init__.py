@@ -1,5 +1,15 @@
 """fxcore: symbolic tracing, a graph of six opcodes, and Python code from it; a drop-in for torch.fx."""
 
+import sys
+
+if "torch" not in sys.modules:
+    # torch loads device backends at its import, and a backend may import fxcore. This half-made module would lack
+    # every name, so the backend gets a module of its own, and Python hands the same module to whoever imports this one.
+    _half_made = sys.modules.pop(__name__)
+    import torch as _torch  # noqa: F401
+
+    sys.modules.setdefault(__name__, _half_made)
+
 from fxcore import immutable_collections
 from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import FxError

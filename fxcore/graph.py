@@ -6,10 +6,11 @@ import copy
 import functools
 import gc
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from fxcore.codegen.codegen import BoxedCodeGen, CodeGen, PythonCode, TransformCodeFunc
 from fxcore.codegen.comments import innermost_frame
@@ -36,6 +37,7 @@ from fxcore.nodes.node_list import (
 )
 from fxcore.nodes.operator_index import OperatorIndex
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OPERATORS
+from fxcore.torch_fx_registry import FINDS_NO_NODES, refuse_pass_of_torch
 
 __all__ = ["CodeGen", "Graph", "PythonCode", "map_arg"]
 
@@ -152,7 +154,14 @@ class Graph:
     @property
     def nodes(self) -> NodeList:
         """The nodes in order; `reversed` works, and the graph may be edited during a walk."""
+        if sys._getframe(1).f_globals.get("__name__") in FINDS_NO_NODES:
+            refuse_pass_of_torch()
         return NodeList(self)
+
+    @property
+    def _find_nodes_lookup_table(self) -> NoReturn:
+        """Refuse torch.fx, the one reader of this name: its lint and its fusers take this table of their own graphs."""
+        refuse_pass_of_torch()
 
     def output_node(self) -> Node:
         """Return the output node, the last one. Raises AssertionError if the last node is another."""

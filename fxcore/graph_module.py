@@ -163,7 +163,9 @@ class GraphModule(nn.Module):
     @graph.setter
     def graph(self, graph: Graph) -> None:
         if not isinstance(graph, Graph):
-            raise GraphArgumentError(f"Expected a Graph instance, but got {type(graph)}")
+            is_of_torch = type(graph).__module__ == "torch.fx.graph"
+            cure = "; take it over with fxcore.interop.from_torch, or give torch's pass fxcore.interop.to_torch(module)"
+            raise GraphArgumentError(f"Expected a Graph instance, but got {type(graph)}{cure * is_of_torch}")
         self._graph = graph
         graph.owning_module = self
         self.recompile()

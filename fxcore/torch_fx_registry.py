@@ -11,7 +11,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import torch
 
@@ -55,6 +56,32 @@ def is_graph_module_of_torch(module: object) -> bool:
     """Return whether an object is a GraphModule of torch.fx. Graphs that came through interop may contain them."""
     found = getattr(sys.modules.get("torch.fx.graph_module"), "GraphModule", None)
     return isinstance(found, type) and isinstance(module, found)
+
+
+# Files of torch.fx that look for torch's own nodes among arguments, and find none in a graph of fxcore.
+FINDS_NO_NODES = frozenset(
+    {
+        *("torch.fx.graph", "torch.fx.graph_module", "torch.fx.interpreter", "torch.fx.subgraph_rewriter"),
+        *("torch.fx.passes.split_module", "torch.fx.passes.split_utils", "torch.fx.passes.splitter_base"),
+        *("torch.fx.passes.net_min_base", "torch.fx.passes.dialect.common.cse_pass"),
+        *("torch.fx.passes.utils.fuser_utils", "torch.fx.passes.utils.matcher_utils"),
+        *("torch.fx.experimental.graph_gradual_typechecker", "torch.fx.experimental.unify_refinements"),
+    }
+)
+
+
+def refuse_pass_of_torch() -> NoReturn:
+    """Raise InteropError (a TypeError) for the caller's caller, code of one of the files above that reads a graph."""
+    frame: FrameType | None = sys._getframe(2)
+    name = ""
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("torch.fx."):
+        function, owner = frame.f_code.co_name, frame.f_locals.get("self")
+        names = [type(owner).__name__] * (owner is not None) + [function] * (function not in ("__init__", "__call__"))
+        name, frame = ".".join(names), frame.f_back
+    raise InteropError(
+        f"cannot run {name} of torch.fx on a graph of fxcore: it does not find nodes of fxcore among arguments, and "
+        "would fail later or return a broken graph; give it fxcore.interop.to_torch(graph_module)"
+    )
 
 
 def refuse_code_of_torch(name: str) -> None:

@@ -12,6 +12,7 @@ import fxcore
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.request import CaptureRequest, left_as_it_was
+from pytest_fxgraph.captures.state_names import is_wrapper
 from pytest_fxgraph.captures.torch_internals import torch_logs_quiet
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.errors import CaptureError
@@ -29,6 +30,13 @@ def runnable_graph(request: CaptureRequest) -> fxcore.GraphModule:
             return _by_dynamo(request)
     graph_module = captured(request).graphs[0]
     args, kwargs = request.calls[0]
+    wrapper = next(filter(is_wrapper, pytree.tree_leaves((args, dict(kwargs)))), None)
+    if request.frontend == "make_fx" and wrapper is not None:
+        raise CaptureError(
+            f"frontend='make_fx': the graph of {request.name} takes the parts of the {type(wrapper).__name__} among "
+            f"the inputs, so it cannot be run in the model's place; compare it with frontend='dynamo', or look "
+            "at it with fx_capture"
+        )
     if request.frontend == "make_fx" and (kwargs or not all(isinstance(value, torch.Tensor) for value in args)):
         graph_module.graph.set_codegen(_nesting(args, kwargs, None))  # its placeholders are the leaves
         graph_module.recompile()

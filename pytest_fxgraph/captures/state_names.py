@@ -48,13 +48,40 @@ def state_of_flattened(values: Sequence[Any], state: Mapping[int, str]) -> dict[
 
 def _parts(value: Any) -> Iterator[tuple[str, ...] | None]:
     """Yield the attributes that lead to each part, () for a plain tensor, None for a part that is no tensor."""
-    flatten = getattr(value, "__tensor_flatten__", None)
-    if flatten is None or not isinstance(value, torch.Tensor):
+    if not is_wrapper(value):
         yield () if isinstance(value, torch.Tensor) else None
         return
-    for name in flatten()[0]:
+    for name in value.__tensor_flatten__()[0]:
         for attributes in _parts(getattr(value, name)):
             yield None if attributes is None else (name, *attributes)
+
+
+def names_of_parts(name: str, value: Any) -> list[str]:
+    """Return the name of each tensor that `tensor_parts` returns for a value: `head.weight.scale`."""
+    return [".".join([name, *attributes]) for attributes in _parts(value) if attributes is not None]
+
+
+def tensor_parts(value: Any) -> list[Any]:
+    """Return the plain tensors inside a tensor that wraps others; for any other value, the value alone."""
+    if not is_wrapper(value):
+        return [value]
+    parts = [getattr(value, name) for name in value.__tensor_flatten__()[0]]
+    return [inner for part in parts if isinstance(part, torch.Tensor) for inner in tensor_parts(part)]
+
+
+def reassembled(value: Any, parts: Iterator[Any]) -> Any:
+    """Return a value like `value` from other plain tensors, in the order of `tensor_parts`."""
+    if not is_wrapper(value):
+        return next(parts)
+    names, context = value.__tensor_flatten__()
+    own = {name: getattr(value, name) for name in names}
+    inner = {name: reassembled(part, parts) if isinstance(part, torch.Tensor) else part for name, part in own.items()}
+    return type(value).__tensor_unflatten__(inner, context, value.size(), value.stride())
+
+
+def is_wrapper(value: Any) -> bool:
+    """Return whether a value is a tensor that wraps others: a distributed or a quantized tensor."""
+    return isinstance(value, torch.Tensor) and hasattr(value, "__tensor_flatten__")
 
 
 def with_named_state(graph_module: fxcore.GraphModule, state: Mapping[str, str], model: Any) -> fxcore.GraphModule:

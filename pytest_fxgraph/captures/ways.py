@@ -15,7 +15,13 @@ from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture, Ranges, named_bounds
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
-from pytest_fxgraph.captures.state_names import state_of_flattened, with_named_state
+from pytest_fxgraph.captures.state_names import (
+    names_of_parts,
+    reassembled,
+    state_of_flattened,
+    tensor_parts,
+    with_named_state,
+)
 from pytest_fxgraph.captures.subjects import FunctionModule, to_graph_module
 from pytest_fxgraph.captures.torch_internals import (
     InternalsError,
@@ -63,7 +69,11 @@ def _by_export(request: CaptureRequest) -> Capture:
 
 
 def _by_make_fx(request: CaptureRequest) -> Capture:
-    """Record the operators of one run of a model, with the model's parameters by name."""
+    """Record the operators of one run of a model, with the model's parameters by name.
+
+    Tensors that wrap others are inputs of the trace by their parts: make_fx records operators on the parts, and would
+    take each part for a constant.
+    """
     if request.dynamic_shapes not in (None, True):
         raise CaptureError("frontend='make_fx' makes all sizes symbolic or none; give dynamic_shapes=True")
     args, kwargs = copied_call(request.calls[0])
@@ -71,16 +81,20 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     model = request.model
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())} if isinstance(model, nn.Module) else {}
 
+    whole = [*state.values(), *leaves]
+
     def run(*flat: Any) -> Any:
-        args, kwargs = pytree.tree_unflatten(list(flat[len(state) :]), structure)
+        parts = iter(flat)
+        values = [reassembled(value, parts) for value in whole]
+        args, kwargs = pytree.tree_unflatten(values[len(state) :], structure)
         if not isinstance(model, nn.Module):
             return model(*args, **kwargs)
-        return torch.func.functional_call(model, dict(zip(state, flat, strict=False)), args, kwargs)
+        return torch.func.functional_call(model, dict(zip(state, values, strict=False)), args, kwargs)
 
     try:
         made = traced_by_make_fx(
             run,
-            (*state.values(), *leaves),
+            [part for value in whole for part in tensor_parts(value)],
             is_symbolic=request.dynamic_shapes is True,
             decompositions=request.decomposition_table,
         )
@@ -93,7 +107,8 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
         ranges = named_bounds(shape_facts(graph.graph)[0])
     except InternalsError as error:
         ranges = Unavailable(str(error))
-    named = with_named_state(graph, dict(zip(placeholders, state, strict=False)), model)
+    names = [part for name, value in state.items() for part in names_of_parts(name, value)]
+    named = with_named_state(graph, dict(zip(placeholders, names, strict=False)), model)
     return Capture("make_fx", request.name, [named], ranges=ranges)
 
 

@@ -8,9 +8,11 @@ from functools import cache
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from fixtures import models_that_break as models
+from fixtures.process_groups import fake_group, needs_fake_group
 from fixtures.quantized_tensors import with_wrapped_weights
 from pytest_fxgraph import Capture, assert_equivalent, capture, ops
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
@@ -387,20 +389,61 @@ def test_a_part_of_torch_that_is_not_there_is_named_and_never_an_empty_list(monk
         _ = found.breaks
 
 
-def test_the_state_of_a_quantized_model_has_its_names_below_aot():
+PARTS = {
+    "0.weight.whole": (8, 4),
+    "0.weight.scale": (),
+    "0.bias": (8,),
+    "2.weight.whole": (4, 8),
+    "2.weight.scale": (),
+    "2.bias": (4,),
+}
+
+
+def wrapping_net():
     torch.manual_seed(0)
-    model = with_wrapped_weights(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)).eval())
+    return with_wrapped_weights(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)).eval())
 
-    (graph,) = capture(model, X, frontend="aot").graphs
 
-    read = {node.target: node.meta["val"].shape for node in graph.graph.nodes if node.op == "get_attr"}
-    assert {path: tuple(shape) for path, shape in read.items()} == {
-        "0.weight.whole": (8, 4),
-        "0.weight.scale": (),
-        "0.bias": (8,),
-        "2.weight.whole": (4, 8),
-        "2.weight.scale": (),
-        "2.bias": (4,),
-    }
+@pytest.mark.parametrize("frontend", ["aot", "make_fx"])
+def test_the_state_of_a_quantized_model_has_its_names_below_aot_and_make_fx(frontend):
+    model = wrapping_net()
+
+    (graph,) = capture(model, X, frontend=frontend).graphs
+
+    read = {node.target: node.meta["val"].shape for node in graph.graph.nodes if node.op == "get_attr" and node.users}
+    assert {path: tuple(shape) for path, shape in read.items()} == PARTS
     assert graph.get_buffer("2.weight.scale") is model[2].weight.scale
-    torch.testing.assert_close(graph(X)[0], model(X))
+    assert not [name for name, _ in graph.named_buffers() if "constant" in name]
+    torch.testing.assert_close(pytree.tree_leaves(graph(X))[0], model(X))
+
+
+def test_make_fx_takes_an_input_that_wraps_tensors_by_its_parts():
+    weight = wrapping_net()[0].weight
+
+    (graph,) = capture(lambda x, weight: nn.functional.linear(x, weight), (X, weight), frontend="make_fx").graphs
+
+    assert [node.op for node in graph.graph.nodes].count("placeholder") == 3
+    torch.testing.assert_close(graph(X, weight.whole, weight.scale), nn.functional.linear(X, weight))
+
+
+@needs_fake_group
+def test_make_fx_names_the_local_weights_of_a_distributed_model():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    with fake_group(size=2):
+        mesh, plan = init_device_mesh("cpu", (2,)), {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        model = parallelize_module(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)), mesh, plan).eval()
+
+        (graph,) = capture(model, X, frontend="make_fx").graphs
+
+        read = {node.target: tuple(node.meta["val"].shape) for node in graph.graph.nodes if node.op == "get_attr"}
+        assert read == {
+            "0.weight._local_tensor": (4, 4),
+            "0.bias._local_tensor": (4,),
+            "2.weight._local_tensor": (4, 4),
+            "2.bias._local_tensor": (4,),
+        }
+        assert graph.get_buffer("0.bias._local_tensor") is model[0].bias._local_tensor
+        adds = [node for node in graph.graph.nodes if node.target is torch.ops.aten.addmm.default]
+        assert [str(node.all_input_nodes[0]) for node in adds] == ["_0_bias__local_tensor", "div"]

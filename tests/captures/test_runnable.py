@@ -8,6 +8,7 @@ from torch import nn
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from fixtures import models_that_break as models
+from fixtures.quantized_tensors import with_wrapped_weights
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import CaptureError, ChoiceError, MismatchError
 
@@ -61,6 +62,13 @@ def test_a_graph_that_does_something_else_is_a_mismatch(frontend):
 def test_what_dynamo_cannot_give_as_one_graph_is_said(model, words):
     with pytest.raises(CaptureError, match=words):
         fx_equivalence(model, X, frontend="dynamo")
+
+
+def test_a_graph_that_takes_the_parts_of_an_input_cannot_run_in_the_models_place():
+    weight = with_wrapped_weights(nn.Linear(4, 2)).weight
+
+    with pytest.raises(CaptureError, match=r"takes the parts of the WrappingTensor .* compare it with .*'dynamo'"):
+        fx_equivalence(nn.functional.linear, (X, weight), frontend="make_fx")
 
 
 def test_a_frontend_whose_graphs_cannot_be_run_is_refused_where_one_is_to_be_made():

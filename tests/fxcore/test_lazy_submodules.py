@@ -63,13 +63,24 @@ def test_a_submodule_that_is_not_there_is_an_attribute_error():
         _ = fxcore.passes.splitter_base
 
 
+BACKEND = """
+def load():
+    import importlib, pkgutil
+    import fxcore
+    for found in pkgutil.walk_packages(fxcore.__path__, "fxcore."):
+        importlib.import_module(found.name)
+    print(fxcore.symbolic_trace(lambda x: x + 1, example_inputs=(2,))(2), "loaded")
+"""
+
+
 @pytest.mark.slow
 def test_a_backend_that_torch_loads_at_its_import_may_import_fxcore(tmp_path, monkeypatch):
-    (tmp_path / "ours.py").write_text('def load():\n    import fxcore, fxcore.interop\n    print("loaded")\n')
+    (tmp_path / "ours.py").write_text(BACKEND)
     folder = tmp_path / "ours-1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1\n")
     (folder / "entry_points.txt").write_text("[torch.backends]\nours = ours:load\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
 
-    assert ran("import torch, fxcore; print(fxcore.symbolic_trace(lambda x: x)(1))").split() == ["loaded", "1"]
+    assert ran("import torch, fxcore; print(fxcore.symbolic_trace(lambda x: x)(1))").split() == ["3", "loaded", "1"]
+    assert ran("import fxcore; print(fxcore.symbolic_trace(lambda x: x)(1))").split() == ["3", "loaded", "1"]

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import torch
+from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.passes.split_module import split_module
 
 import fxcore
@@ -109,15 +110,23 @@ def test_without_torch_fx_there_is_a_set_of_our_own(without_torch_fx):
     assert fxcore.symbolic_trace(lambda x: x + 1)(1) == 2
 
 
-def test_a_graph_that_torch_copied_from_ours_is_refused_where_torch_writes_its_code():
+def test_a_graph_that_torch_copied_node_by_node_from_ours_is_refused_where_torch_writes_its_code():
     gm = fxcore.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
-    copied = torch.fx.Graph()
-    copied.output(copied.graph_copy(gm.graph, {}))
+    copied, copies = torch.fx.Graph(), {}
+    for node in gm.graph.nodes:
+        copies[node] = copied.node_copy(node, copies.__getitem__)
 
     with pytest.raises(
         InteropError, match=r"it reads 'input_1', a node of fxcore.* give the pass fxcore\.interop\.to_"
     ):
         torch.fx.GraphModule(gm, copied)
-    with pytest.raises(InteropError, match=r"because a pass of torch\.fx copied nodes"):
+
+
+def test_the_refusal_of_a_pass_of_torch_names_the_function_that_was_called():
+    gm = fxcore.symbolic_trace(torch.nn.Linear(2, 2))
+
+    with pytest.raises(InteropError, match=r"cannot run split_module of torch\.fx .* fxcore\.interop\.to_torch"):
         split_module(gm, gm, lambda node: 0)
+    with pytest.raises(TypeError, match=r"cannot run ShapeProp of torch\.fx on a graph of fxcore"):
+        ShapeProp(gm)
     assert callable(split_module(to_torch(gm), None, lambda node: 0))
