@@ -176,7 +176,9 @@ class _TransformRun:
                 check.run(module, graph_call, mode, guard)
                 search_further(self.budget, check, module, graph_call, mode, guard)
                 if applied.has_own_graph:
-                    self._check_promises(name, given_graphs, graph_call, program_at(before, program), program)
+                    given_graphs.check_promises(program, name, self.may_change)
+                    called_before = module if subject.is_graph else before
+                    self._check_runs(name, called_before, graph_call, self.arguments[program], guard)
             if self.idempotent:
                 self._check_idempotent(step, name, applied.made, subject, called)
         return TransformResult(before, applied.made, tuple(name for name, _ in steps))
@@ -211,14 +213,13 @@ class _TransformRun:
         before.check(applied, name, keeps_meta=self.keeps_meta)
         return applied, before
 
-    def _check_promises(self, name: str, given: GivenGraphs, made: GraphCall, before: Any, program: str) -> None:
-        """Check what a transform keeps beside the results."""
+    def _check_runs(self, name: str, before: Any, made: GraphCall, arguments: Arguments, guard: Snapshot) -> None:
+        """Check the promises that only runs show: recorded metadata, and refused inputs."""
         __tracebackhide__ = True
-        given.check_promises(program, name, self.may_change)
         if "val" not in self.may_change:
-            check_recorded_values(name, before, made.readable or made.graph, self.arguments[program])
+            check_recorded_values(name, before, made.readable or made.graph, arguments, guard)
         if "refusals" not in self.may_change:
-            check_refusals(name, before, made.call, self.arguments[program])
+            check_refusals(name, before, made.call, arguments, guard)
 
     def _check_idempotent(self, step: Any, name: str, once: Any, subject: PassSubject, called: dict[str, Any]) -> None:
         first = documents_of(once)

@@ -12,23 +12,24 @@ from fxcore.node_data.arguments import map_values
 from fxcore.state.snapshot import Snapshot, globals_kept, kept
 from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.captures.subjects import to_graph_module
-from pytest_fxgraph.equivalence.exported_call import called_as_module
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
 from pytest_fxgraph.report.printable import listed
 
 _RECORDED = "val"
 
 
-def check_recorded_values(name: str, before: Any, made: fxcore.GraphModule, arguments: Arguments) -> None:
+def check_recorded_values(
+    name: str, before: Any, made: fxcore.GraphModule, arguments: Arguments, guard: Snapshot
+) -> None:
     """Raise AssertionError, naming the pass, if `made` records another shape, dtype or stride than a run shows.
 
-    Nodes that were recorded wrongly in the graph `before` do not count.
+    Nodes that were recorded wrongly in the graph `before` do not count. `guard` restores both graphs.
     """
     __tracebackhide__ = True
-    found = unlike_a_run(made, arguments)
+    found = unlike_a_run(made, arguments, guard)
     if not found:
         return
-    known = unlike_a_run(to_graph_module(called_as_module(before)), arguments)
+    known = unlike_a_run(to_graph_module(before), arguments, guard)
     told = [f"{node} {words}" for node, words in found.items() if known.get(node) != words]
     if told:
         raise AssertionError(
@@ -37,13 +38,14 @@ def check_recorded_values(name: str, before: Any, made: fxcore.GraphModule, argu
         )
 
 
-def unlike_a_run(graph_module: fxcore.GraphModule, arguments: Arguments) -> dict[str, str]:
-    """Return the words for each node whose `meta["val"]` is unlike its value in a run; the graph stays as it was."""
+def unlike_a_run(graph_module: fxcore.GraphModule, arguments: Arguments, guard: Snapshot) -> dict[str, str]:
+    """Return the words for each node whose `meta["val"]` is unlike its value in a run; `guard` restores the graph."""
     if not any(_RECORDED in node.meta for node in graph_module.graph.nodes):
         return {}
     copied = copy_arguments(arguments).arguments
     run = _ComparingRun(graph_module)
-    with globals_kept(), kept(Snapshot(graph_module)):
+    guard.include(graph_module)
+    with globals_kept(), kept(guard):
         run.run(*arguments_in_order(graph_module, copied.args, copied.kwargs))
     return run.unlike
 

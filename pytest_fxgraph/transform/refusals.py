@@ -13,7 +13,6 @@ from fxcore.state.snapshot import Snapshot, globals_kept, kept
 from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.equivalence.changed_calls import EVERYWHERE, Change, ChangedCall, Kind, changes_of
-from pytest_fxgraph.equivalence.exported_call import called_as_module
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.judging import quiet
 from pytest_fxgraph.operator_patterns import name_of_target
@@ -22,21 +21,26 @@ from pytest_fxgraph.operator_patterns import name_of_target
 _TRIED: dict[Kind, int] = {"size": 16, "dtype": 4, "tensor": 4, "value": 8}
 
 
-def check_refusals(name: str, before: Any, after: Callable[..., Any], example: Arguments) -> None:
+def check_refusals(
+    name: str, before: Callable[..., Any], after: Callable[..., Any], example: Arguments, guard: Snapshot
+) -> None:
     """Raise AssertionError, naming the pass, if it answers a call that guards or assertions of `before` refuse.
 
     The graphs are called with other sizes, dtypes and values than the example. Errors of operators, such as a product
-    of unsuitable sizes, do not count. Both graphs stay as they were.
+    of unsuitable sizes, do not count. `guard` restores both graphs.
     """
     __tracebackhide__ = True
-    called = called_as_module(before)
-    readable = to_graph_module(called)
-    if not _refuses_in_words(called, readable) or any(tensor.is_nested for _, tensor in example.tensors()):
+    readable = to_graph_module(before)
+    if not _refuses_in_words(before, readable) or any(tensor.is_nested for _, tensor in example.tensors()):
         return
-    with globals_kept(), quiet():
-        for call in _calls(called, readable, example):
-            error = _error_of(called, call)
-            if error is not None and _is_refused_in_words(readable, call) and _error_of(after, call) is None:
+    for each in (before, readable, after):
+        guard.include(each)
+    with globals_kept(), quiet(), kept(guard):
+        for call in _calls(before, readable, example):
+            error = _error_of(before, call, guard)
+            if error is None or not _is_refused_in_words(readable, call, guard):
+                continue
+            if _error_of(after, call, guard) is None:
                 reason = next(iter(str(error).splitlines()), type(error).__name__)
                 raise AssertionError(
                     f"{name} lost a refusal: a call where {call} was refused ({reason}), and the graph answers it "
@@ -80,27 +84,29 @@ def _reads_values(graph_module: fxcore.GraphModule) -> bool:
     return any(node.op != "call_module" for node in _assertions(graph_module))
 
 
-def _error_of(call: Callable[..., Any], changed: ChangedCall) -> Exception | None:
+def _error_of(call: Callable[..., Any], changed: ChangedCall, guard: Snapshot) -> Exception | None:
     arguments = changed.arguments()
-    with kept(Snapshot(call)):
-        try:
-            call(*arguments.args, **arguments.kwargs)
-        except Exception as error:
-            return error
+    try:
+        call(*arguments.args, **arguments.kwargs)
+    except Exception as error:
+        return error
+    finally:
+        guard.restore(trust_versions=True)
     return None
 
 
-def _is_refused_in_words(graph_module: fxcore.GraphModule, changed: ChangedCall) -> bool:
+def _is_refused_in_words(graph_module: fxcore.GraphModule, changed: ChangedCall, guard: Snapshot) -> bool:
     """Return whether no operator of the graph fails, but an assertion, or the call outside of the graph."""
     run = _Watched(graph_module)
     arguments = changed.arguments()
-    with kept(Snapshot(graph_module)):
-        try:
-            run.run(*arguments_in_order(graph_module, arguments.args, arguments.kwargs))
-        except fxcore.errors.GuardError:
-            return True
-        except Exception:
-            return run.node is None or run.node in _assertions(graph_module)
+    try:
+        run.run(*arguments_in_order(graph_module, arguments.args, arguments.kwargs))
+    except fxcore.errors.GuardError:
+        return True
+    except Exception:
+        return run.node is None or run.node in _assertions(graph_module)
+    finally:
+        guard.restore(trust_versions=True)
     return True
 
 

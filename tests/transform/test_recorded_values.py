@@ -12,6 +12,7 @@ from torch.export import Dim, ExportedProgram, export
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fxcore import interop
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.recorded_values import unlike_a_run
@@ -117,5 +118,5 @@ def test_a_kernel_without_data_that_errs_is_not_held_against_a_pass():
         FxTransform()(turned, subject, values())
         turned(subject)
         node_of(subject.graph, "turned").meta["val"] = subject.graph._root.next.meta["val"]
-        found = unlike_a_run(interop.from_torch(subject), arguments_of(values()))
+        found = unlike_a_run(interop.from_torch(subject), arguments_of(values()), Snapshot())
         assert found == {"turned_default": "says shape [5, 4], and the value has shape [5, 8]"}
