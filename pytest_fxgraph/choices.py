@@ -32,6 +32,8 @@ Check = Literal[
 NumberByPath = float | Mapping[str, float]
 Trace = Literal["fxcore", "torch", "export"]
 SearchValues = Literal["all", "finite"]
+# A pass keeps each of these, unless its test says that it may change it.
+Promise = Literal["ranges", "signature", "val", "refusals", "hooks"]
 Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
 BESIDE = "beside"  # in place of the golden folder: one folder beside each test file
@@ -42,25 +44,42 @@ CHECKS: tuple[Check, ...] = get_args(Check)
 MODES: tuple[Mode, ...] = get_args(Mode)  # of a model's run
 FRONTENDS: tuple[Frontend, ...] = get_args(Frontend)  # ways from a module to one graph or several
 SEARCH_VALUES_NAMED: tuple[SearchValues, ...] = get_args(SearchValues)  # floats of a search
+PROMISES: tuple[Promise, ...] = get_args(Promise)  # of a pass, beside the results
 TRACES: tuple[Trace, ...] = get_args(Trace)  # ways from a module to the graph for a pass
 
 
 def checks_named(names: str | Iterable[str]) -> frozenset[Check]:
     """Return the checks of one name or several. Raises ChoiceError for an unknown name, or without a name."""
-    wanted = (names,) if isinstance(names, str) else tuple(names)
-    from pytest_fxgraph.errors import ChoiceError
+    chosen = _named(names, CHECKS, "check", "structure, types and shapes are always compared")
+    if not chosen:
+        from pytest_fxgraph.errors import ChoiceError
 
+        raise ChoiceError(f"checks=() compares nothing; name at least one of {', '.join(map(repr, CHECKS))}")
+    return chosen
+
+
+def promises_named(names: str | Iterable[str]) -> frozenset[Promise]:
+    """Return the promises of one name or several. Raises ChoiceError for an unknown name."""
+    return _named(names, PROMISES, "promise", "results and inputs are always compared")
+
+
+_Word = TypeVar("_Word", bound=str)
+
+
+def _named(names: str | Iterable[str], words: tuple[_Word, ...], kind: str, note: str) -> frozenset[_Word]:
+    wanted = (names,) if isinstance(names, str) else tuple(names)
     for name in wanted:
-        if name not in CHECKS:
+        if name not in words:
             import difflib
 
-            near = difflib.get_close_matches(str(name), CHECKS, n=1, cutoff=0.65)
+            from pytest_fxgraph.errors import ChoiceError
+
+            near = difflib.get_close_matches(str(name), words, n=1, cutoff=0.65)
             suggestion = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ChoiceError(f"there is no check {name!r}{suggestion}; there are {', '.join(map(repr, CHECKS))}; "
-                              "structure, types and shapes are always compared")  # fmt: skip
-    if not wanted:
-        raise ChoiceError(f"checks=() compares nothing; name at least one of {', '.join(map(repr, CHECKS))}")
-    return frozenset(check for check in CHECKS if check in wanted)
+            raise ChoiceError(
+                f"there is no {kind} {name!r}{suggestion}; there are {', '.join(map(repr, words))}; {note}"
+            )
+    return frozenset(word for word in words if word in wanted)
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

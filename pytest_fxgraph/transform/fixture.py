@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fxcore.state.snapshot import Snapshot, globals_kept
 from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.captures.subjects import model_of
-from pytest_fxgraph.choices import Trace, shows_options
+from pytest_fxgraph.choices import Promise, Trace, promises_named, shows_options
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.equivalence.change_words import words_of
-from pytest_fxgraph.equivalence.check import EquivalenceCheck
+from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, CheckOptions
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
-from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.search.search import SearchBudget, search_further
 from pytest_fxgraph.operator_patterns import OwnName
-from pytest_fxgraph.transform.graph_checks import GraphFacts
+from pytest_fxgraph.transform.given_graphs import GivenGraphs
+from pytest_fxgraph.transform.graph_checks import refuse_violation
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
 from pytest_fxgraph.transform.pass_subject import PassSubject, SubjectSnapshot, check_inputs_unchanged
 from pytest_fxgraph.transform.passes import Applied, apply_step, steps_of
-from pytest_fxgraph.transform.program_sets import program_at, programs_in
+from pytest_fxgraph.transform.program_sets import program_at
+from pytest_fxgraph.transform.recorded_values import check_recorded_values
+from pytest_fxgraph.transform.refusals import check_refusals
 from pytest_fxgraph.transform.result import TransformResult, documents_of
 from pytest_fxgraph.vacuity import vacuous_examples_rejected
 
@@ -39,10 +41,18 @@ class TransformOptions(CheckOptions, total=False):
     idempotent: bool
     concrete_args: dict[str, Any] | None
     keeps_meta: tuple[str, ...] | bool
+    may_change: tuple[Promise, ...] | Promise
+    check_modified: bool
     trace: Trace | None
 
 
-_OWN_DEFAULTS: dict[str, object] = {"inplace": False, "idempotent": False, "keeps_meta": False}
+_OWN_DEFAULTS: dict[str, object] = {
+    "inplace": False,
+    "idempotent": False,
+    "keeps_meta": False,
+    "may_change": (),
+    "check_modified": True,
+}
 
 
 class FxTransform(CheckDefaults):
@@ -75,6 +85,11 @@ class FxTransform(CheckDefaults):
         change nothing. With `keeps_meta`, nodes that keep their name must keep all entries of their meta, or the named
         entries. With `search=n`, n other inputs are tried in each mode after each transform, as by `fx_equivalence`.
 
+        A transform also keeps its promises, except for the named promises in `may_change`: "ranges" and "signature" of
+        an exported program, "val" (the recorded metadata of values is as a run shows it), "refusals" (inputs that
+        guards and assertions refuse are refused after), and "hooks" (of modules, with patched forwards). A pass that
+        returns `modified=False` must change nothing, unless `check_modified=False`.
+
         Raises AssertionError, naming the transform, if it breaks one of these rules, leaves a malformed graph, or if
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError if `transform` is no
         transform.
@@ -88,8 +103,11 @@ class FxTransform(CheckDefaults):
         arguments = subject.arguments_by_program(inputs, kwargs)
         check = self.new_check(next(iter(arguments.values())), options)
         budget = self.search_budget(options, len(modes) * len(steps_of(transform)))
-        rules = (chosen["inplace"], chosen["idempotent"], chosen["keeps_meta"])
-        run = _TransformRun(transform, check, budget, arguments, modes, *rules, self._buffer_pool)
+        rules = {name: chosen[name] for name in ("inplace", "idempotent", "keeps_meta", "check_modified")}
+        may_change = promises_named(chosen["may_change"])
+        run = _TransformRun(
+            transform, check, budget, arguments, modes, self._buffer_pool, may_change=may_change, **rules
+        )
         result = run.in_modes(subject)
         return replace(result, own_name=self._own_name, searches=tuple(budget.reports) if budget is not None else ())
 
@@ -103,10 +121,12 @@ class _TransformRun:
     budget: SearchBudget | None
     arguments: dict[str, Arguments]  # by compared program; "" stands for a subject that is one graph
     modes: tuple[str, ...]
+    buffer_pool: BufferPool
     inplace: bool
     idempotent: bool
     keeps_meta: tuple[str, ...] | bool
-    buffer_pool: BufferPool
+    check_modified: bool
+    may_change: frozenset[Promise]
 
     def in_modes(self, subject: PassSubject) -> TransformResult:
         """Trace, transform and compare in each mode; return the result of the first."""
@@ -146,7 +166,7 @@ class _TransformRun:
         applied = Applied(given)
         for number, (name, step) in enumerate(steps, start=1):
             what = f"graph after {name}" if len(steps) == 1 else f"graph after pass {number} ({name})"
-            applied = self._step(step, name, applied.made, subject, called)
+            applied, given_graphs = self._step(step, name, applied.made, subject, called)
             for program, module in called.items():
                 graph_call = applied.graph_call(program_at(applied.made, program))
                 follow_mode(graph_call.graph, module, mode)
@@ -155,23 +175,30 @@ class _TransformRun:
                 check = replace(self.check, subject=told, arguments=self.arguments[program])
                 check.run(module, graph_call, mode, guard)
                 search_further(self.budget, check, module, graph_call, mode, guard)
+                if applied.has_own_graph:
+                    given_graphs.check_promises(program, name, self.may_change)
+                    called_before = module if subject.is_graph else before
+                    self._check_runs(name, called_before, graph_call, self.arguments[program], guard)
             if self.idempotent:
                 self._check_idempotent(step, name, applied.made, subject, called)
         return TransformResult(before, applied.made, tuple(name for name, _ in steps))
 
-    def _step(self, step: Any, name: str, given: Any, subject: PassSubject, called: dict[str, Any]) -> Applied:
+    def _step(
+        self, step: Any, name: str, given: Any, subject: PassSubject, called: dict[str, Any]
+    ) -> tuple[Applied, GivenGraphs]:
         """Apply one transform and check that the graph is well-formed and the model unchanged."""
         __tracebackhide__ = True
-        facts = {program: GraphFacts.of(program_at(given, program)) for program in programs_in(given)}
+        before = GivenGraphs(given, self.buffer_pool, check_modified=self.check_modified)
         snapshot = SubjectSnapshot(subject.model, called.values(), inplace=self.inplace)
         inputs = [Snapshot.of_values(each.named()) for each in self.arguments.values()]
         with globals_kept(generators=False) as settings:
             try:
                 applied = apply_step(step, given, subject.form)
-            except BaseException:
+            except BaseException as error:
                 for each in inputs:
                     each.restore()
                 snapshot.restore()
+                refuse_violation(error, name)
                 raise
             left = words_of(settings.changed_readings())
         if left:
@@ -183,22 +210,21 @@ class _TransformRun:
         for each in inputs:
             check_inputs_unchanged(each, name)
         snapshot.check(name)
-        # A module of the user's own may name its inputs as it likes.
-        keeps_inputs = applied.call is None or applied.call is applied.made or isinstance(applied.call, InterpreterCall)
-        is_changed = set(facts) != set(programs_in(applied.made))
-        for program in programs_in(applied.made):
-            if program in facts:
-                before, made = facts[program], program_at(applied.made, program)
-                after = before.check(made, name, keeps_meta=self.keeps_meta, keeps_inputs=keeps_inputs)
-                is_changed = is_changed or before.changed(after)
-        if applied.modified is False and is_changed:
-            raise AssertionError(f"{name} returned modified=False, and yet it changed the graph")
-        return applied
+        before.check(applied, name, keeps_meta=self.keeps_meta)
+        return applied, before
+
+    def _check_runs(self, name: str, before: Any, made: GraphCall, arguments: Arguments, guard: Snapshot) -> None:
+        """Check the promises that only runs show: recorded metadata, and refused inputs."""
+        __tracebackhide__ = True
+        if "val" not in self.may_change:
+            check_recorded_values(name, before, made.readable or made.graph, arguments, guard)
+        if "refusals" not in self.may_change:
+            check_refusals(name, before, made.call, arguments, guard)
 
     def _check_idempotent(self, step: Any, name: str, once: Any, subject: PassSubject, called: dict[str, Any]) -> None:
         first = documents_of(once)
         again = copied(once) if subject.is_graph else with_own_graph(once)
-        second = documents_of(self._step(step, name, again, subject, called).made)
+        second = documents_of(self._step(step, name, again, subject, called)[0].made)
         for program, document in first.items():
             difference = compare_documents(document, second[program])
             if not difference.is_empty:

@@ -1,22 +1,30 @@
-"""Checks of the graph that a transform made: well-formed, recompiled, without dead nodes, with the same inputs.
+"""Checks of the graph that a transform made: well-formed, recompiled, without dead nodes, with its inputs and hooks.
 
 Graphs of torch.fx and of fxcore are read alike. Of an exported program the graph is checked, and its signature.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import torch
 
 from pytest_fxgraph.captures.subjects import is_exported_program
+from pytest_fxgraph.choices import Promise
 from pytest_fxgraph.equivalence.check import code_is_stale
 from pytest_fxgraph.equivalence.exported_call import user_inputs
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.report.printable import listed
+from pytest_fxgraph.transform.program_interface import ProgramInterface
+
+# The hooks that run with a call of a module, or with its backward.
+_HOOKS = ("forward_pre_hook", "forward_hook", "backward_pre_hook", "backward_hook")
 
 
 @dataclass(frozen=True)
@@ -28,8 +36,9 @@ class GraphFacts:
     inputs: list[tuple[str, str]]  # names of the inputs that callers give, each with the repr of its default or ""
     # Operators, order and arguments of nodes, modules and settings; names of nodes and their meta do not count.
     structure: tuple[object, ...]
-    state: dict[str, tuple[Any, int]]  # the tensors, and torch's number of writes to each
-    is_program: bool
+    state: dict[str, Any]  # the tensors
+    hooks: Counter[tuple[str, object]]  # the code that calls run beside the graph: its kind, and the function
+    interface: ProgramInterface | None  # of an exported program
     fault: Exception | None  # the error of the program's own check
 
     @staticmethod
@@ -68,8 +77,9 @@ class GraphFacts:
                 if node.op == "placeholder" and (inputs is None or node.name in inputs)
             ],
             (_described_nodes(nodes), kinds, repr(settings)),
-            {name: (tensor, _version(tensor)) for name, tensor in state.items()},
-            is_program,
+            state,
+            Counter(_hooks(graph_module)),
+            ProgramInterface.of(subject) if is_program else None,
             fault,
         )
 
@@ -86,7 +96,7 @@ class GraphFacts:
             graph_module.graph.lint()
             graph_module.graph.python_code("self")
         except Exception as error:
-            raise AssertionError(f"{name} left a malformed graph: {_first_line(error)}") from error
+            raise AssertionError(f"{name} left a malformed graph: {_reason(error)}") from error
         # The graph module of a program does not run, so its code may be older.
         if graph_module is made and code_is_stale(graph_module):
             raise AssertionError(
@@ -95,7 +105,8 @@ class GraphFacts:
             )
         after = GraphFacts.of(made)
         dead = after.dead - self.dead
-        if self.is_program and not after.is_program:  # the module of a program reads all state, also unneeded state
+        if self.interface is not None and after.interface is None:
+            # The module of a program reads all state, also state that it does not need.
             dead -= {node.name for node in graph_module.graph.nodes if node.op == "get_attr"}
         if dead:
             raise AssertionError(
@@ -104,13 +115,39 @@ class GraphFacts:
             )
         if after.fault is not None and self.fault is None:
             raise AssertionError(
-                f"{name} left a malformed program: {_first_line(after.fault)} (as program.validate() says); "
+                f"{name} left a malformed program: {_reason(after.fault)} (as program.validate() says); "
                 "keep graph_signature in step with the placeholders and outputs of the graph"
             ) from after.fault
         if keeps_inputs:
             self._check_inputs(after, name)
         self._check_meta(after, name, keeps_meta)
         return after
+
+    def check_promises(self, after: GraphFacts, name: str, may_change: Collection[Promise]) -> None:
+        """Raise AssertionError, naming the pass, if a hook is lost, or if ranges or signature of a program changed.
+
+        The promises in `may_change` are not asked for.
+        """
+        __tracebackhide__ = True
+        lost = [f"{kind} {getattr(code, '__qualname__', code)}" for kind, code in self.hooks - after.hooks]
+        if lost and "hooks" not in may_change:
+            raise AssertionError(
+                f"{name} lost the {listed(lost, 3)}; leave a module with hooks or its own forward as it is, move the "
+                "hook to the module that takes its place, or check the pass with may_change=('hooks',) if that is meant"
+            )
+        if self.interface is None or after.interface is None:
+            return
+        changes: dict[Promise, Iterator[str]] = {
+            "ranges": self.interface.changed_sizes(after.interface),
+            "signature": self.interface.changed_signature(after.interface),
+        }
+        for promise, found in changes.items():
+            words = [] if promise in may_change else list(found)
+            if words:
+                raise AssertionError(
+                    f"{name} changed the {promise} of the program: {listed(words, 3, '; ')}; keep range_constraints "
+                    f"and graph_signature, or check the pass with may_change=({promise!r},) if that is meant"
+                )
 
     def _check_inputs(self, after: GraphFacts, name: str) -> None:
         __tracebackhide__ = True
@@ -142,21 +179,59 @@ class GraphFacts:
             )
 
     def changed(self, after: GraphFacts) -> bool:
-        """Return whether the graph, its modules or its state changed; a copy of a tensor is no change."""
-        if self.structure != after.structure or self.state.keys() != after.state.keys():
+        """Return whether graph, modules, state or interface changed; a copy of a tensor is no change.
+
+        Other values of the same tensor are not looked for: a Snapshot finds them.
+        """
+        if (self.structure, self.hooks) != (after.structure, after.hooks):
             return True
-        return any(
-            _version(known) != version or not (now is known or _is_copy(now, known))
-            for (now, _), (known, version) in ((after.state[name], self.state[name]) for name in self.state)
-        )
+        if self.interface is not None and after.interface is not None and self.interface.changed(after.interface):
+            return True
+        if self.state.keys() != after.state.keys():
+            return True
+        return any(after.state[name] is not known and not _is_copy(after.state[name], known)
+                   for name, known in self.state.items())  # fmt: skip
 
 
 def _graph_module_of(subject: Any) -> Any:
     return subject.graph_module if is_exported_program(subject) else subject
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def refuse_violation(error: BaseException, name: str) -> None:
+    """Raise AssertionError, naming the pass, if a pass ended with the error of a verifier of exported programs."""
+    __tracebackhide__ = True
+    if any(kind.__name__ == "SpecViolationError" for kind in type(error).__mro__):
+        raise AssertionError(
+            f"{name} left a malformed program: {_reason(error)} (as a verifier said while the pass ran); keep "
+            "graph_signature and metadata in step with the graph"
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return all lines of an error; its type if it has none."""
+    return str(error).strip() or type(error).__name__
+
+
+def _hooks(graph_module: Any) -> Iterator[tuple[str, object]]:
+    """Yield kind and function of each hook and own forward that a call runs; hooks of torch itself are left out."""
+    called = {str(node.target) for node in graph_module.graph.nodes if node.op == "call_module"}
+    modules = {graph_module: None}
+    modules.update((part, None) for path in sorted(called) for part in graph_module.get_submodule(path).modules())
+    for module in modules:
+        found = [(kind, hook) for kind in _HOOKS for hook in getattr(module, f"_{kind}s").values()]
+        if "forward" in vars(module) and not hasattr(module, "graph"):
+            found.append(("own forward", vars(module)["forward"]))
+        for kind, hook in found:
+            function = _function_of(hook)
+            if str(getattr(function, "__module__", "")).partition(".")[0] != "torch":
+                yield kind.replace("_", " "), function
+
+
+def _function_of(hook: Any) -> object:
+    """Return the function behind a hook, which a copy of the module shares; the class of an object."""
+    while isinstance(hook, (MethodType, functools.partial)):
+        hook = hook.__func__ if isinstance(hook, MethodType) else hook.func
+    return hook if hasattr(hook, "__code__") else type(hook)
 
 
 def _is_copy(tensor: Any, other: Any) -> bool:
@@ -184,8 +259,3 @@ def _described_nodes(nodes: Sequence[Any]) -> list[object]:
         (node.op, node.target if node.op != "output" else "", described(node.args), described(node.kwargs))
         for node in nodes
     ]
-
-
-def _version(tensor: Any) -> int:
-    """Return torch's number of writes to a tensor; 0 for a tensor without the count."""
-    return 0 if not isinstance(tensor, torch.Tensor) or tensor.is_inference() else tensor._version

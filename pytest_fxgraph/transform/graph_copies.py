@@ -78,6 +78,7 @@ def _copied_graph_module(module: Any, memo: _Memo) -> Any:
             made.__dict__[name] = _shared_if_needed(value, memo)
     graph = copy.deepcopy(module.graph)
     for node, original in zip(graph.nodes, module.graph.nodes, strict=True):
+        node.name = original.name  # torch gives a copy of `input` another name, and the signature names nodes
         node.meta = {key: copy.copy(value) if type(value) in (dict, list, set) else value
                      for key, value in original.meta.items()}  # fmt: skip
     made.graph = graph

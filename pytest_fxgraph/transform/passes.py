@@ -50,6 +50,11 @@ class Applied:
     call: Callable[..., Any] | None = None  # runs `made` if `made` does not: an interpreter, or a module of the user's
     modified: bool | None = None  # the claim of the pass, if it makes one
 
+    @property
+    def has_own_graph(self) -> bool:
+        """Return whether a call runs the graph itself."""
+        return self.call is None or self.call is self.made
+
     def graph_call(self, made: Any) -> GraphCall:
         """Return the function that runs a graph module or program of the pass, with the holder of its state."""
         graph = called_as_module(made)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch._export.verifier import SpecViolationError
 
 import fxcore
+from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 
 
@@ -121,8 +127,36 @@ def test_a_program_is_checked_with_its_signature():
     check(before, program, "fuse")
     program.graph_signature.input_specs.pop()
 
-    with pytest.raises(AssertionError, match=r"fuse left a malformed program: .*\(as program\.validate\(\) says\); k"):
+    with pytest.raises(
+        AssertionError, match=r"(?s)fuse left a malformed program: .*\(as program\.validate\(\) says\); k"
+    ):
         check(before, program, "fuse")
+
+
+def test_all_lines_of_a_verifiers_reason_are_told():
+    program = exported()
+    before = GraphFacts.of(program)
+    program.graph_signature.input_specs.pop()
+    with pytest.raises(SpecViolationError) as reason:
+        program.validate()
+
+    with pytest.raises(AssertionError) as told:
+        check(before, program, "fuse")
+
+    assert all(line in str(told.value) for line in str(reason.value).splitlines())
+
+
+def test_a_verifier_that_stops_a_pass_is_told_as_the_fault_of_the_pass():
+    class OfADialect(SpecViolationError):
+        """As a verifier of another project raises it."""
+
+    def fuse(program: Any) -> None:
+        raise OfADialect("the operator is not allowed:\n  aten.foo\n  aten.bar")
+
+    reason = "the operator is not allowed:\n  aten.foo\n  aten.bar"
+    words = f"fuse left a malformed program: {reason} (as a verifier said while the pass ran); keep graph_signature"
+    with pytest.raises(AssertionError, match=re.escape(words)):
+        FxTransform()(fuse, exported(), torch.ones(1, 2))
 
 
 def test_a_program_runs_its_graph_so_the_code_of_its_module_may_be_older():
@@ -155,7 +189,7 @@ def test_names_and_meta_are_no_change_and_arguments_are():
     assert before.changed(GraphFacts.of(graph_module))
 
 
-def test_a_copy_of_the_state_is_no_change_and_a_write_is():
+def test_a_copy_of_the_state_is_no_change_and_other_values_are():
     graph_module, state = fxcore.symbolic_trace(lambda x: x + 1), torch.ones(2)
     graph_module.register_buffer("state", state)
     before = GraphFacts.of(graph_module)
@@ -166,5 +200,64 @@ def test_a_copy_of_the_state_is_no_change_and_a_write_is():
     assert before.changed(GraphFacts.of(graph_module))
     del graph_module.state
     assert before.changed(GraphFacts.of(graph_module))
-    graph_module.register_buffer("state", state.mul_(1))
-    assert before.changed(GraphFacts.of(graph_module))
+
+
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x.clamp(min=0)
+
+
+class Hooked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.ReLU()
+        nn.init.ones_(self.first.weight)
+        self.first.register_forward_hook(self.noted)
+        self.second.forward = positive
+
+    def noted(self, *_: Any) -> None:
+        """Look at a call, and change nothing."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+def replaced(path: str) -> Callable[[Any], None]:
+    def without_hook(gm: Any) -> None:
+        layer = nn.ReLU() if path == "second" else nn.Linear(2, 2)
+        layer.load_state_dict(gm.get_submodule(path).state_dict())
+        setattr(gm, path, layer)
+        gm.recompile()
+
+    return without_hook
+
+
+@pytest.mark.parametrize("trace", ["fxcore", "torch"])
+def test_a_lost_hook_is_told_where_results_stay_the_same(trace):
+    x = torch.ones(1, 2)
+
+    with pytest.raises(AssertionError, match=r"without_hook lost the forward hook Hooked\.noted; leave a module with"):
+        FxTransform()(replaced("first"), Hooked(), x, trace=trace)
+    with pytest.raises(AssertionError, match=r"without_hook lost the own forward positive; .*may_change=\('hooks'"):
+        FxTransform()(replaced("second"), Hooked(), x, trace=trace)
+    FxTransform()(replaced("first"), Hooked(), x, trace=trace, may_change="hooks")
+
+
+def test_a_hook_on_a_copied_or_renamed_module_is_not_lost():
+    def moved(gm: fxcore.GraphModule) -> None:
+        gm.add_module("elsewhere", copy.deepcopy(gm.first))
+        gm.graph.find_nodes(op="call_module", target="first")[0].target = "elsewhere"
+        del gm.first
+        gm.recompile()
+
+    FxTransform()(moved, Hooked(), torch.ones(1, 2))
+
+
+def test_a_hook_of_the_graph_module_itself_is_not_lost():
+    subject = torch.fx.symbolic_trace(nn.ReLU())
+    subject.register_forward_pre_hook(lambda *_: None)
+
+    def anew(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        return torch.fx.GraphModule(gm, gm.graph)
+
+    with pytest.raises(AssertionError, match="anew lost the forward pre hook test_a_hook_of_the_graph_module_itself"):
+        FxTransform()(anew, subject, torch.ones(2))

@@ -193,7 +193,11 @@ def test_a_claim_of_a_change_is_not_held_against_a_pass():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda gm: gm.get_submodule("conv").bias.add_(0),
+        lambda gm: gm.get_submodule("conv").bias.add_(1e-7),
+        lambda gm: gm.get_submodule("conv").bias.data.add_(1e-7),
+        lambda gm: gm.get_submodule("conv").requires_grad_(False),
+        lambda gm: gm.get_submodule("conv").register_forward_hook(lambda *_: None),
+        lambda gm: setattr(gm.get_submodule("conv"), "notes", [1]),
         lambda gm: setattr(gm.get_submodule("bn"), "eps", 1.1e-5),
         lambda gm: gm.add_module("more", nn.ReLU()),
         lambda gm: setattr(gm.get_submodule("bn"), "weight", nn.Parameter(gm.get_submodule("bn").weight * 2)),
@@ -207,6 +211,26 @@ def test_a_change_of_modules_or_state_is_a_change_too(change):
 
     with pytest.raises(AssertionError, match="silent returned modified=False, and yet it changed the graph"):
         FxTransform()(silent, GRAPHS["torch.fx"](), image())
+
+
+def test_the_changes_of_a_pass_that_claims_none_are_named():
+    def silent(gm: torch.fx.GraphModule) -> PassResult:
+        gm.get_submodule("conv").bias.data.add_(1e-7)
+        return PassResult(gm, False)
+
+    with pytest.raises(AssertionError, match=r"changed the graph: parameter conv\.bias has other values; return"):
+        FxTransform()(silent, GRAPHS["torch.fx"](), image())
+
+
+def test_a_pass_of_others_may_be_let_off_its_claim():
+    def always_false(gm: torch.fx.GraphModule) -> PassResult:
+        next(node for node in gm.graph.nodes if node.target is torch.relu).target = torch.nn.functional.relu
+        gm.recompile()
+        return PassResult(gm, False)
+
+    with pytest.raises(AssertionError, match=r"returned modified=False, .*a pass of others with check_modified=False"):
+        FxTransform()(always_false, GRAPHS["torch.fx"](), image())
+    FxTransform()(always_false, GRAPHS["torch.fx"](), image(), check_modified=False)
 
 
 def test_other_names_alone_are_no_change():

@@ -1,0 +1,139 @@
+"""The metadata `val` of a graph's nodes, compared with the values of a run: shapes, dtypes and strides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+import fxcore
+from fxcore.node_data.arguments import map_values
+from fxcore.state.snapshot import Snapshot, globals_kept, kept
+from pytest_fxgraph.captures.shapes import arguments_in_order
+from pytest_fxgraph.captures.subjects import to_graph_module
+from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
+from pytest_fxgraph.report.printable import listed
+
+_RECORDED = "val"
+
+
+def check_recorded_values(
+    name: str, before: Any, made: fxcore.GraphModule, arguments: Arguments, guard: Snapshot
+) -> None:
+    """Raise AssertionError, naming the pass, if `made` records another shape, dtype or stride than a run shows.
+
+    Nodes that were recorded wrongly in the graph `before` do not count. `guard` restores both graphs.
+    """
+    __tracebackhide__ = True
+    found = unlike_a_run(made, arguments, guard)
+    if not found:
+        return
+    known = unlike_a_run(to_graph_module(before), arguments, guard)
+    told = [f"{node} {words}" for node, words in found.items() if known.get(node) != words]
+    if told:
+        raise AssertionError(
+            f"{name} left metadata that a run contradicts: meta['val'] of {listed(told, 3, '; ')}; compute it anew "
+            "(FakeTensorProp), or check the pass with may_change=('val',) if that is meant"
+        )
+
+
+def unlike_a_run(graph_module: fxcore.GraphModule, arguments: Arguments, guard: Snapshot) -> dict[str, str]:
+    """Return the words for each node whose `meta["val"]` is unlike its value in a run; `guard` restores the graph."""
+    if not any(_RECORDED in node.meta for node in graph_module.graph.nodes):
+        return {}
+    copied = copy_arguments(arguments).arguments
+    run = _ComparingRun(graph_module)
+    guard.include(graph_module)
+    with globals_kept(), kept(guard):
+        run.run(*arguments_in_order(graph_module, copied.args, copied.kwargs))
+    return run.unlike
+
+
+class _ComparingRun(fxcore.Interpreter):
+    """A run that compares each value with the recorded value."""
+
+    def __init__(self, graph_module: fxcore.GraphModule) -> None:
+        super().__init__(graph_module)
+        self._sizes: dict[Any, int] = {}  # of this run, by symbol
+        self.unlike: dict[str, str] = {}
+
+    def run_node(self, n: fxcore.Node) -> Any:
+        value = super().run_node(n)
+        if n.op != "output":
+            words = self._difference(n.meta.get(_RECORDED), value)
+            if words and not _follows_from_inputs(n):
+                self.unlike[n.name] = words
+        return value
+
+    def _difference(self, recorded: Any, value: Any) -> str:
+        """Return the words for a difference, or nothing."""
+        if isinstance(recorded, (tuple, list)) and isinstance(value, (tuple, list)):
+            pairs = zip(recorded, value, strict=False)
+            return next(filter(None, (self._difference(one, other) for one, other in pairs)), "")
+        if isinstance(recorded, torch.Tensor) and isinstance(value, torch.Tensor):
+            return self._difference_of_tensors(recorded, value)
+        if isinstance(recorded, torch.SymInt) and isinstance(value, int) and not self._fits(recorded, value):
+            return f"says {recorded}, and the value is {value}"
+        return ""
+
+    def _difference_of_tensors(self, recorded: torch.Tensor, value: torch.Tensor) -> str:
+        if recorded.dtype is not value.dtype:
+            return f"says {recorded.dtype}, and the value is of {value.dtype}"
+        if value.is_nested or recorded.is_nested:
+            return ""
+        sizes = list(value.shape)
+        if recorded.dim() != len(sizes) or not all(map(self._fits, recorded.shape, sizes)):
+            return f"says shape {list(recorded.shape)}, and the value has shape {sizes}"
+        if value.layout is not torch.strided or recorded.layout is not torch.strided or not value.numel():
+            return ""
+        strides = zip(recorded.stride(), value.stride(), sizes, strict=True)
+        if any(size > 1 and not self._fits(said, stride) for said, stride, size in strides):
+            return f"says strides {list(recorded.stride())}, and the value has strides {list(value.stride())}"
+        return ""
+
+    def _fits(self, recorded: Any, value: int) -> bool:
+        """Return whether a number is the recorded number; the first value of a symbol is its value in this run."""
+        if not isinstance(recorded, torch.SymInt):
+            return bool(recorded == value)
+        expression = getattr(recorded.node, "expr", None)
+        if expression is None:  # of a nested tensor
+            return True
+        expression = expression.subs(self._sizes)
+        if expression.is_Symbol:
+            self._sizes[expression] = value
+        return not expression.is_number or int(expression) == value
+
+
+def _follows_from_inputs(node: fxcore.Node) -> bool:
+    """Return whether torch computes the recorded value from the values recorded for the operands.
+
+    Some operators of torch give other strides without data than with data. The pass cannot know.
+    """
+    from torch._guards import detect_fake_mode
+
+    if not isinstance(node.target, OpOverload) or any(_RECORDED not in each.meta for each in node.all_input_nodes):
+        return False
+    args, kwargs = (map_values(each, _recorded_of) for each in (node.args, node.kwargs))
+    recorded = node.meta[_RECORDED]
+    mode = detect_fake_mode([recorded])
+    if mode is None:
+        return False
+    try:
+        with globals_kept(), mode:
+            computed = node.target(*args, **kwargs)
+    except Exception:
+        return False
+    return bool(_metadata(computed) == _metadata(recorded))
+
+
+def _recorded_of(value: Any) -> Any:
+    return value.meta[_RECORDED] if isinstance(value, fxcore.Node) else value
+
+
+def _metadata(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [*map(_metadata, value)]
+    if isinstance(value, torch.Tensor):
+        return str(value.shape), value.dtype, str(value.stride())
+    return str(value)

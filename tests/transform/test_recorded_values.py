@@ -1,0 +1,122 @@
+"""meta["val"] is true of a run, or the pass and the node are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram, export
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fxcore import interop
+from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.transform.fixture import FxTransform
+from pytest_fxgraph.transform.recorded_values import unlike_a_run
+
+
+class Net(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        padded = nn.functional.pad(x, (0, 4))
+        return torch.relu(padded)[:, :4] + 1
+
+
+def values() -> torch.Tensor:
+    return torch.linspace(-1, 1, 20).reshape(5, 4)
+
+
+def program() -> ExportedProgram:
+    return export(Net(), (values(),), dynamic_shapes=({0: Dim("batch", min=3, max=64)},), strict=False)
+
+
+def traced() -> torch.fx.GraphModule:
+    return make_fx(Net(), tracing_mode="fake")(values())
+
+
+def node_of(graph: Any, name: str) -> Any:
+    return next(node for node in graph.nodes if node.name.startswith(name))
+
+
+def with_val(change: Callable[[torch.Tensor], Any]) -> Callable[[Any], None]:
+    def recorded(given: Any) -> None:
+        node = node_of(given.graph, "relu")
+        node.meta["val"] = change(node.meta["val"])
+
+    return recorded
+
+
+@pytest.mark.parametrize("make", [program, traced])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda val: val.new_empty(3, 8), r"relu says shape \[3, 8\], and the value has shape \[5, 8\]"),
+        (lambda val: val.new_empty(val.shape[0]), r"relu says shape \[.*\], and the value has shape \[5, 8\]"),
+        (
+            lambda val: val.new_empty(val.shape[0] * 2, 8),
+            r"relu says shape \[.*, 8\], and the value has shape \[5, 8\]",
+        ),
+        (lambda val: val.half(), r"relu says torch.float16, and the value is of torch.float32"),
+        (lambda val: val.t().contiguous().t(), r"relu says strides \[1, .*\], and the value has strides \[8, 1\]"),
+    ],
+)
+def test_metadata_that_a_run_contradicts_is_told(make, change, words):
+    with pytest.raises(AssertionError, match=rf"recorded left metadata .*: meta\['val'\] of {words}"):
+        FxTransform()(with_val(change), make(), values())
+    FxTransform()(with_val(change), make(), values(), may_change="val")
+
+
+def without_padding(given: Any) -> None:
+    """Compute on the values alone; metadata follows."""
+    source, padded, relu, cut, *_ = given.graph.nodes
+    relu.args = (source,)
+    given.graph.erase_node(padded)
+    relu.meta["val"] = cut.meta["val"] = source.meta["val"]
+    given.recompile()
+
+
+@pytest.mark.parametrize("make", [program, traced])
+def test_other_shapes_inside_with_true_metadata_are_no_fault(make):
+    FxTransform()(lambda gm: without_padding(getattr(gm, "graph_module", gm)), make(), values())
+
+
+def test_metadata_that_was_wrong_before_is_not_held_against_a_pass():
+    subject = traced()
+    with_val(torch.Tensor.half)(subject)
+
+    FxTransform()(torch.fx.Transformer, subject, values())
+    FxTransform()(lambda gm: gm, subject, values())
+
+
+def test_metadata_that_is_gone_is_no_fault():
+    def forgotten(gm: torch.fx.GraphModule) -> None:
+        for node in gm.graph.nodes:
+            node.meta.clear()
+
+    FxTransform()(forgotten, traced(), values())
+
+
+def test_a_kernel_without_data_that_errs_is_not_held_against_a_pass():
+    with torch.library._scoped_library("promises", "FRAGMENT") as library:
+        library.define("turned(Tensor x) -> Tensor")
+        library.impl("turned", lambda x: x.t().contiguous().t(), "CPU")
+        library.impl("turned", torch.empty_like, "Meta")
+
+        def turned(gm: torch.fx.GraphModule) -> None:
+            relu = node_of(gm.graph, "relu")
+            with gm.graph.inserting_after(relu):
+                made = gm.graph.call_function(torch.ops.promises.turned.default, (relu,))
+            with gm.graph.inserting_after(made):
+                straight = gm.graph.call_function(torch.ops.aten.contiguous.default, (made,))
+            made.meta["val"] = straight.meta["val"] = relu.meta["val"]
+            relu.replace_all_uses_with(straight, delete_user_cb=lambda user: user is not made)
+            gm.recompile()
+
+        subject = traced()
+        FxTransform()(turned, subject, values())
+        turned(subject)
+        node_of(subject.graph, "turned").meta["val"] = subject.graph._root.next.meta["val"]
+        found = unlike_a_run(interop.from_torch(subject), arguments_of(values()), Snapshot())
+        assert found == {"turned_default": "says shape [5, 4], and the value has shape [5, 8]"}
