@@ -167,6 +167,40 @@ def test_flops_of_a_layer_are_those_counted_by_hand(layer, shape, flops):
     assert (costs.total.flops, costs.uncounted) == (flops, ())
 
 
+def ones(*shape):
+    return torch.ones(shape)
+
+
+WEIGHTS = (ones(24, 4), ones(24, 6), ones(24), ones(24))  # of an LSTM
+
+# An operator, its arguments, and the floating-point operations counted by hand.
+BY_HAND = [
+    (aten.addbmm.default, (ones(3, 5), ones(2, 3, 4), ones(2, 4, 5)), 2 * 2 * 3 * 4 * 5),
+    (nn.functional.batch_norm, (ones(2, 3), ones(3), ones(3)), 2 * 6),
+    (nn.functional.batch_norm, (ones(2, 3), ones(3), ones(3), None, None, True), 5 * 6),
+    (aten._native_batch_norm_legit_no_training.default, (ones(2, 3), None, None, ones(3), ones(3), 0.1, 1e-5), 2 * 6),
+    (nn.functional.embedding_bag, (torch.tensor([[0, 1], [2, 2], [1, 0]]), ones(4, 8)), 6 * 8),
+    (
+        aten.mkldnn_rnn_layer.default,
+        # Three steps of two sequences of four numbers each, and six numbers of state.
+        (ones(3, 2, 4), *WEIGHTS, ones(2, 6), ones(2, 6), False, [], 2, 6, 1, True, False, False, False),
+        2 * 3 * 2 * (24 * 4 + 24 * 6),
+    ),
+]
+
+
+@pytest.mark.parametrize(("operator", "args", "flops"), BY_HAND, ids=lambda value: str(value)[:40])
+def test_flops_of_an_operator_are_those_counted_by_hand(operator, args, flops):
+    graph = fxcore.Graph()
+    inputs = {place: value for place, value in enumerate(args) if isinstance(value, torch.Tensor)}
+    names = {place: graph.placeholder(f"x{place}") for place in inputs}
+    graph.output(graph.call_function(operator, tuple(names.get(place, value) for place, value in enumerate(args))))
+
+    costs = graph_costs(fxcore.GraphModule(nn.Module(), graph), *inputs.values())
+
+    assert (costs.total.flops, costs.uncounted) == (flops, ())
+
+
 SPELLINGS = {
     "relu": [torch.relu, nn.functional.relu, lambda x: x.relu(), lambda x: x.relu_(), aten.relu.default, aten.relu],
     "add": [lambda x: x + x, lambda x: torch.add(x, x), lambda x: x.add_(x), lambda x: aten.add.Tensor(x, x)],
