@@ -24,6 +24,9 @@ from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
 
 _EXACT = Tolerance(0.0, 0.0)
+_HINT_ON_AUTOCAST = (
+    "a plain trace leaves out torch.autocast blocks; a trace with example inputs and frontend='export' keep them"
+)
 _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
 # Limits of the way of an error: operators before the first difference, operators of one run alone, operators after.
 _MOST_BEFORE, _MOST_ALONE = 3, 8
@@ -135,7 +138,8 @@ def notes_on_mismatch(
     if found is None:
         return [], ()
     path = divergence_path(found, graph, comparison) if with_path else ()
-    return [_describe_place(found), *_describe_inputs(found, model, graph, settings)], path
+    hint = [_HINT_ON_AUTOCAST] if _lost_autocast(found) else []
+    return [_describe_place(found), *hint, *_describe_inputs(found, model, graph, settings)], path
 
 
 def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> OperatorTrace | None:
@@ -171,14 +175,28 @@ def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: Ou
 
 def _describe_place(found: Divergence) -> str:
     eager, graph = found.events()[found.place] if found.place is not None else (None, None)
+    autocast = _lost_autocast(found)
     if any(found.between):
         first = found.between[0][0] if found.between[0] else eager
-        text = f"first parted where {_ran(found.between)}{_place(first) if first else ''}"
+        text = f"first parted where {_ran(found.between)}{autocast}{_place(first) if first else ''}"
         return f"{text}; seen first in {_running(graph)}" if graph else text
-    text = f"first parted at {_running(graph)}{_place(eager) if eager else ''}"
+    text = f"first parted at {_running(graph)}{autocast}{_place(eager) if eager else ''}"
     if not any(found.earlier):
         return text
     return f"{text}; earlier, {_ran(found.earlier, found.earlier[0][0].source() if found.earlier[0] else None)}"
+
+
+def _lost_autocast(found: Divergence) -> str:
+    """Tell that eager ran the operators at the place of divergence under another autocast than the graph did."""
+    pair = found.events()[found.place] if found.place is not None else None
+    eager, graph = (
+        next((event.autocast for event in (*alone, *([one] if one else [])) if event.autocast), "")
+        for alone, one in zip(found.between, pair or (None, None), strict=True)
+    )
+    if eager == graph:
+        return ""
+    of_eager, of_graph = (f"under {each}" if each else "without autocast" for each in (eager, graph))
+    return f", {of_eager} in eager and {of_graph} in the graph"
 
 
 def _ran(alone: _Alone, source: str | None = None) -> str:

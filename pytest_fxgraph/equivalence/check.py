@@ -26,6 +26,7 @@ from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
 from pytest_fxgraph.equivalence.state_changes import StateNames
+from pytest_fxgraph.equivalence.state_pairs import paired_paths, with_names
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values_error
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, UncomparableError, VacuousCheckError
@@ -202,8 +203,8 @@ class _Sample:
 
     def _without_rounding(self, mismatches: list[Mismatch], expected: RunResult, obtained: RunResult) -> list[Mismatch]:
         """Drop the mismatches that a run of the model in double precision explains as rounding."""
-        tensors = [compared_tensors(run.output, run.gradients) for run in (expected, obtained)]
-        judge = DoubleJudge(self.model, self.graph_call.call, self.settings, *tensors)
+        of_eager, of_graph = (compared_tensors(run.output, run.gradients) for run in (expected, obtained))
+        judge = DoubleJudge(self.model, self.graph_call.call, self.settings, of_eager, of_graph, obtained.pairs)
         if self.check.fp64_reference:
             return judge.filter_by_reference(mismatches)
         rule, inputs = self.check.comparison.rule, {path for path, _ in self.settings.arguments.tensors()}
@@ -250,6 +251,7 @@ class _Sample:
             return self._run_each(dataclasses.replace(settings, second_call=True), trust_versions=trust_versions)
         try:
             comparison, loosely = self.check.comparison, self.check.fp64_reference
+            obtained = self._with_names_of_model(expected, obtained)
             found = differences_of_runs(expected, obtained, settings.arguments, comparison, loosely=loosely)
             return expected, obtained, found
         except RecursionError as error:
@@ -257,6 +259,16 @@ class _Sample:
                 "cannot compare the outputs: they are nested deeper than Python's recursion limit allows; return what "
                 "is in them, or raise the limit with sys.setrecursionlimit()"
             ) from error
+
+    def _with_names_of_model(self, expected: RunResult, obtained: RunResult) -> RunResult:
+        """Give the state of a copy, which the graph may hold under other paths, the names of the model's state."""
+        if obtained.state.known <= expected.state.known:
+            return obtained
+        settings = self.settings
+        states = (settings.guard.state_of(self.model), settings.guard.state_of(self.graph_call.graph))
+        inputs = {path for path, _ in settings.arguments.tensors()}
+        pairs = paired_paths(expected, obtained, states, settings.names, self.check.comparison, inputs)
+        return with_names(obtained, pairs) if pairs else obtained
 
     def _write_reproduction(self, expected: RunResult, mismatches: list[Mismatch]) -> tuple[str, ...]:
         """Write a script that shows the mismatch without the tests, if the user asked for it; return a note on it."""

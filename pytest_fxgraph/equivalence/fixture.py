@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import nn
 
 import fxcore
@@ -27,6 +28,7 @@ from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
+from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.vacuity import vacuous_examples_rejected
 
 if TYPE_CHECKING:
@@ -126,7 +128,12 @@ class FxEquivalence(CheckDefaults):
         refuse_lifted(model, arguments)
         if graph is None:
             return called_as_module(model), to_graph_module(model) if is_exported_program(model) else None
-        is_callable = isinstance(graph, (nn.Module, FunctionType, MethodType))
+        is_callable = isinstance(graph, (nn.Module, FunctionType, MethodType, torch.jit.ScriptFunction))
+        if not runs_callables and isinstance(graph, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+            raise SubjectError(
+                "cannot compare with a scripted module as graph=: fx_equivalence returns the graph, and a scripted "
+                "module has none. Compare it by assert_equivalent(model, scripted, inputs), which runs it as it is"
+            )
         if not (runs_callables and is_callable and not lifted_inputs(graph, arguments)):
             graph = called_graph(graph, model, arguments, self._adapt)
         return called_as_module(model), graph

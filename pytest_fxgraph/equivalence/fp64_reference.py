@@ -57,6 +57,7 @@ class DoubleJudge:
     settings: RunSettings
     expected: ComparedTensors
     obtained: ComparedTensors
+    pairs: Mapping[str, str]  # names in the model, by path of a copy's state in the graph
 
     def filter_by_reference(self, mismatches: list[Mismatch]) -> list[Mismatch]:
         """Drop values that are as near to double precision in the graph as in eager; add distances to the others.
@@ -137,7 +138,7 @@ class DoubleJudge:
         with contextlib.suppress(Exception):
             # One copy for both keeps shared tensors shared, so parameters of the graph get the names of the model's.
             model, graph = copy.deepcopy((self.model, self.graph if has_gradients else None))
-            names = StateNames(HeldState(model))
+            names = StateNames(HeldState(model), self.pairs)
             found[0] = self._run_in_double(model, names, grads=has_gradients or self.settings.grads)
             if isinstance(graph, nn.Module):
                 found[1] = self._run_in_double(graph, names, grads=True)

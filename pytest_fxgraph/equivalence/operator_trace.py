@@ -32,6 +32,7 @@ class Event:
     module: str  # path of the module that called the operator
     line: tuple[str, int] | None  # file and line of the user's code
     node: str | None  # name of the graph's node that ran
+    autocast: str = ""  # "autocast to bfloat16 on cpu", if the operator ran under it
 
     def source(self) -> str | None:
         """Return the line of the user's source, if known: "model.py:12: y = torch.relu(x)"."""
@@ -78,7 +79,7 @@ class OperatorRecorder(TorchFunctionMode):
         module, line = self._place(sys._getframe(2))
         name = str(getattr(func, "__name__", func)).strip("_")
         node = self.node.name if self.node is not None else None
-        self.trace.events.append(Event(name, self._kept(result), module, line, node))
+        self.trace.events.append(Event(name, self._kept(result), module, line, node, _autocast_of(result)))
 
     def _kept(self, result: Any) -> tuple[torch.Tensor, ...] | None:
         self._bytes += sum(tensor.numel() * tensor.element_size() for _, tensor in tensors_in(result, ""))
@@ -108,6 +109,14 @@ class RecordingInterpreter(fxcore.Interpreter):
         """Run one node; the events get the node's name."""
         self._recorder.node = n
         return super().run_node(n)
+
+
+def _autocast_of(result: object) -> str:
+    """Name the autocast that holds for the device of a result; return an empty string without autocast."""
+    for device in dict.fromkeys(tensor.device.type for _, tensor in tensors_in(result, "")):
+        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+            return f"autocast to {str(torch.get_autocast_dtype(device)).removeprefix('torch.')} on {device}"
+    return ""
 
 
 def _copies(value: object) -> tuple[torch.Tensor, ...]:

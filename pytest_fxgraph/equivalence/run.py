@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -34,6 +34,7 @@ class SecondOutput:
 
     value: Any
     error: Exception | None = None
+    state: StateAfter | None = None  # the changes of both calls together; None after an error
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class RunResult:
     has_uncounted_writes: bool
     global_changes: Mapping[str, str]  # settings of torch that the call changed and left, until they were put back
     second_output: SecondOutput | None = None  # of one more call, if the first call left state behind
+    pairs: Mapping[str, str] = field(default_factory=dict)  # names in the model, by path of a copy's state in the graph
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,10 @@ def _second_output(call: Callable[..., Any], root: object, settings: RunSettings
         except Exception as error:
             return SecondOutput(None, error)
     tensors = [tensor for _, tensor in tensors_in(output, "output")]
-    return SecondOutput(_detached_output(output, HeldState(root).in_storages_of(tensors), grads=False))
+    findings = settings.guard.compare(trust_versions=settings.trust_versions)
+    now = settings.guard.state_now(root, findings)
+    state = state_after(settings.guard, root, findings, now, settings.names)
+    return SecondOutput(_detached_output(output, now.in_storages_of(tensors), grads=False), None, state)
 
 
 def _gradients(output: object, now: HeldState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:

@@ -16,9 +16,15 @@ from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
 from pytest_fxgraph.equivalence.state_changes import compare_state
-from pytest_fxgraph.equivalence.tolerance import OUTPUT, SECOND_CALL, ToleranceRule, largest_magnitude
+from pytest_fxgraph.equivalence.tolerance import (
+    AFTER_SECOND_CALL,
+    LOOSE,
+    OUTPUT,
+    SECOND_CALL,
+    ToleranceRule,
+    largest_magnitude,
+)
 
-_LOOSE = 0.05  # no rounding of half precision explains a larger relative error
 _EXACT = ToleranceRule(0.0, 0.0)
 
 
@@ -134,9 +140,15 @@ def _differences_of_second_calls(
         measured = [tensor for _, tensor in tensors_in(expected.value, SECOND_CALL) if has_values(tensor)]
         largest = max(1.0, largest_magnitude(measured))
         rule = dataclasses.replace(comparison.rule, scale=largest)
-        rule = ToleranceRule(_LOOSE, _LOOSE * largest) if loosely else rule
+        rule = ToleranceRule(LOOSE, LOOSE * largest) if loosely else rule
         plain = dataclasses.replace(comparison.of_values(), rule=rule)
         yield from plain.compare(expected.value, obtained.value, SECOND_CALL)
+        if "state" in comparison.checks and expected.state is not None and obtained.state is not None:
+            changed = expected.state.changed.values()
+            scale = max(largest, largest_magnitude(state.tensor for state in changed if has_values(state.tensor)))
+            rule = ToleranceRule(LOOSE, LOOSE * scale) if loosely else dataclasses.replace(rule, scale=scale)
+            plain = dataclasses.replace(plain, rule=rule)
+            yield from compare_state(expected.state, obtained.state, plain, suffix=AFTER_SECOND_CALL)
     elif (expected.error is None) != (obtained.error is None):
         names = ("the graph", "eager") if expected.error is None else ("eager", "the graph")
         error = expected.error or obtained.error

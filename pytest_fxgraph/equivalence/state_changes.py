@@ -27,8 +27,12 @@ class StateAfter:
 class StateNames:
     """Names of tensors for both runs, because a graph shares tensors with its model, but not always names."""
 
-    def __init__(self, of_model: HeldState) -> None:
-        """Name the tensors of a model. Raises TypeError if a lazy module has no shapes yet."""
+    def __init__(self, of_model: HeldState, pairs: Mapping[str, str] | None = None) -> None:
+        """Name the tensors of a model, and by `pairs` of path and name, tensors that a graph holds alone.
+
+        Raises TypeError if a lazy module has no shapes yet.
+        """
+        self._pairs = pairs or {}
         for name, module in of_model.lazy:
             raise TypeError(
                 f"cannot compare eager and graph: {name!r} of a {type(module).__name__} has no shape before the first "
@@ -41,7 +45,11 @@ class StateNames:
 
     def name(self, state: StateTensor) -> str:
         """Return the name of a tensor in the model; the own name of a tensor that the model does not hold."""
-        return self._by_identity.get(id(state.tensor), state.name)
+        return self._by_identity.get(id(state.tensor)) or self._pairs.get(state.name, state.name)
+
+    def holds(self, state: StateTensor) -> bool:
+        """Return whether the model holds a tensor."""
+        return id(state.tensor) in self._by_identity
 
     def known(self, held: HeldState) -> frozenset[str]:
         """Return the names of all tensors of a state. All runs of a module ask for the names of one state."""
@@ -75,22 +83,27 @@ def state_after(snapshot: Snapshot, root: object, findings: Findings, now: HeldS
     return StateAfter(known, changed, facts)
 
 
-def compare_state(expected: StateAfter, obtained: StateAfter, comparison: OutputComparison) -> Iterator[Mismatch]:
-    """Yield a mismatch for each state tensor that only one run changed, or that both changed differently."""
+def compare_state(
+    expected: StateAfter, obtained: StateAfter, comparison: OutputComparison, *, suffix: str = ""
+) -> Iterator[Mismatch]:
+    """Yield a mismatch for each state tensor that only one run changed, or that both changed differently.
+
+    `suffix` ends the names of tensors in messages.
+    """
     comparison = comparison.of_values()
     # A graph that shares nothing with its model has other names for nested tensors. A second call compares them.
     has_unknown = any(state.is_nested and name not in obtained.known for name, state in expected.changed.items())
     for name, state in expected.changed.items():
-        counterpart = obtained.changed.get(name)
+        counterpart, where = obtained.changed.get(name), f"{state.label}{suffix}"
         if counterpart is not None:
-            yield from _as_state(comparison.compare_tensors(state.tensor, counterpart.tensor, state.label))
+            yield from _as_state(comparison.compare_tensors(state.tensor, counterpart.tensor, where))
         elif name in obtained.known:
-            yield Mismatch("state", state.label, "was changed by eager, not by the graph")
+            yield Mismatch("state", where, "was changed by eager, not by the graph")
         elif not state.is_nested:
-            yield Mismatch("state", state.label, "was changed by eager, and the graph has no such state")
+            yield Mismatch("state", where, "was changed by eager, and the graph has no such state")
     for name, state in obtained.changed.items():
         if name not in expected.changed and not (has_unknown and name not in expected.known):
-            yield Mismatch("state", state.label, "was changed by the graph, not by eager")
+            yield Mismatch("state", f"{state.label}{suffix}", "was changed by the graph, not by eager")
     for name in {**expected.facts, **obtained.facts}:
         if name in expected.known and name in obtained.known:
             yield from _compare_facts(name, expected, obtained)

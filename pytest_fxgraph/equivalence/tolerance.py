@@ -15,6 +15,8 @@ from pytest_fxgraph.choices import NumberByPath
 # The beginnings of the paths of results.
 OUTPUT = "output"
 SECOND_CALL = "output of a second call"
+AFTER_SECOND_CALL = " after a second call"  # the end of the paths of state
+LOOSE = 0.05  # no rounding of half precision explains a larger relative error
 
 # rtol and atol as documented for torch.testing.assert_close; dtypes that are missing must be equal exactly.
 _DEFAULTS: dict[torch.dtype, tuple[float, float]] = {

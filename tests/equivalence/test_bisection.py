@@ -203,3 +203,35 @@ def test_nothing_is_measured_for_a_report_that_nobody_asked_for():
         FxEquivalence()(model, X, graph=graph)
 
     assert caught.value.path == ()
+
+
+class UnderAutocast(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            y = self.second(self.first(x).relu())
+        return y.float()
+
+
+def test_an_autocast_that_the_graph_lost_is_named_with_the_way_to_keep_it():
+    torch.manual_seed(0)
+    model, inputs = UnderAutocast().eval(), torch.linspace(-1, 1, 12).reshape(3, 4)
+
+    with pytest.raises(MismatchError) as caught:
+        assert_equivalent(model, fxcore.symbolic_trace(model), inputs)
+
+    assert "at node first (linear), under autocast to bfloat16 on cpu in eager and without autocast" in str(
+        caught.value
+    )
+    assert "a trace with example inputs and frontend='export' keep them" in caught.value.section
+    assert_equivalent(model, fxcore.symbolic_trace(model, example_inputs=(inputs,)), inputs)
+
+
+def test_autocast_around_both_runs_is_no_part_of_a_mismatch():
+    with torch.autocast("cpu", torch.bfloat16):
+        message = message_after(lambda graph: setattr(node_calling(graph, operator.mul), "target", operator.add))
+
+    assert "autocast" not in message

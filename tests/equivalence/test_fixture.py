@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import fxcore
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, SubjectError, VacuousCheckError
 from pytest_fxgraph.functions import assert_equivalent
 
 
@@ -437,3 +437,45 @@ def test_only_what_is_compared_keeps_a_check_from_being_vacuous():
     with pytest.raises(VacuousCheckError):
         assert_equivalent(model, copy.deepcopy(model), torch.ones(2), checks="values")
     assert_equivalent(model, copy.deepcopy(model), torch.ones(2), checks=("strides", "dtype"))
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x):
+        self.total.add_(x.detach().sum(0))
+        return self.linear(x).relu()
+
+
+class Forgetting(Counting):
+    def forward(self, x):
+        return self.linear(x).relu()
+
+
+def test_a_scripted_module_is_compared_with_its_state_and_gradients():
+    torch.manual_seed(0)
+    model, forgetting, x = Counting(), Forgetting(), torch.randn(3, 4)
+    forgetting.load_state_dict(model.state_dict())
+    scripted, traced = torch.jit.script(model), torch.jit.trace(model, x, check_trace=False)
+    before = scripted.total.clone()
+
+    for graph in (scripted, traced):
+        for mode in ("eval", "train"):
+            assert_equivalent(model, graph, x, grads=True, modes=mode)
+        assert torch.equal(graph.total, before)
+    assert_equivalent(lambda x: x.sin(), torch.jit.trace(lambda x: x.sin(), x), x)
+
+    with pytest.raises(MismatchError, match="buffer total was changed by eager, not by the graph"):
+        assert_equivalent(model, torch.jit.script(forgetting), x)
+    with pytest.raises(MismatchError, match="output has other values"):
+        assert_equivalent(lambda x: x.sin(), torch.jit.trace(lambda x: x.cos(), x), x)
+
+
+def test_a_scripted_graph_of_the_fixture_is_refused_with_the_function_that_compares_it(fx_equivalence):
+    model, x = Counting(), torch.randn(3, 4)
+
+    with pytest.raises(SubjectError, match=r"Compare it by assert_equivalent\(model, scripted, inputs\)"):
+        fx_equivalence(model, x, graph=torch.jit.script(model))

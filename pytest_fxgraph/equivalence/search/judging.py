@@ -24,7 +24,13 @@ from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.run import InterpreterCall, RunFailure, RunSettings, run_model
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.state_changes import StateNames
-from pytest_fxgraph.equivalence.tolerance import SECOND_CALL, Tolerance, ToleranceRule, largest_magnitude
+from pytest_fxgraph.equivalence.tolerance import (
+    AFTER_SECOND_CALL,
+    SECOND_CALL,
+    Tolerance,
+    ToleranceRule,
+    largest_magnitude,
+)
 from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
 
 
@@ -112,7 +118,9 @@ class Judge:
                 return error
             if error.mismatches[0].kind == "error" and _is_of_guard(error.__cause__):
                 return Verdict.GUARDED
-            if error.mismatches[0].where.startswith(SECOND_CALL) and not recipe.second_call:
+            where = error.mismatches[0].where
+            is_of_second = where.startswith(SECOND_CALL) or where.endswith(AFTER_SECOND_CALL)
+            if is_of_second and not recipe.second_call:
                 return Verdict.AGREES  # a recipe cannot make the other values of the second call smaller
             ignored = frozenset() if recipe.layouts == space.example().layouts else _OF_LAYOUT
             kinds = _kinds_of(error) - ignored
