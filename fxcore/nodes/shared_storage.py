@@ -46,6 +46,13 @@ class StorageSets:
             position = parent[position]
         return position
 
+    def all_first(self) -> list[int]:
+        """Return `first` of every position. One pass is enough, because the first position of a set names the set."""
+        parent = self._parent
+        for position, other in enumerate(parent):
+            parent[position] = parent[other]
+        return list(parent)
+
     def join(self, position: int, other: int) -> None:
         """Record that two positions may share memory."""
         one, two = self.first(position), self.first(other)

@@ -28,7 +28,7 @@ _OF_PACKED = re.compile(r"(?:\A|\.)_packed_params\Z")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
-_Fields = tuple[StateRecord, int]  # a record without its path, and the number of bytes of the tensor
+_Fields = tuple[tuple[Any, ...], int]  # a record without its path, and the number of bytes of the tensor
 
 
 class StateRecords:
@@ -117,10 +117,11 @@ class StateRecords:
             return False
         if known is None or self._first_paths.setdefault(id(tensor), path) is not path:
             return False
-        record, size = known
+        facts, size = known
         if start and size:
             self._spans.append((start, start + size, path))
-        self._records[path] = StateRecord(path, *record[1:])
+        # StateRecord(...) runs Python and takes four times as long, for a tenth of a document.
+        self._records[path] = tuple.__new__(StateRecord, (path, *facts))
         return True
 
     def _add(
@@ -162,7 +163,7 @@ def _fields_of(
         return None
     text, size = known_text_and_bytes(dtype, sizes, strides)
     kind = "parameter" if is_parameter else "buffer"
-    return StateRecord("", kind, text, requires_grad, is_persistent), size
+    return StateRecord("", kind, text, requires_grad, is_persistent)[1:], size
 
 
 def _is_setting(module: torch.nn.Module, name: str) -> bool:
