@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 import fxcore
+from fxcore.errors import FxError
 from fxcore.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.captures.shapes import arguments_in_order
+from pytest_fxgraph.captures.subjects import is_torch_graph_module, to_graph_module
 from pytest_fxgraph.compare.sequence_alignment import common_subsequence
 from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
@@ -19,7 +21,7 @@ from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, O
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
 from pytest_fxgraph.equivalence.tolerance import Tolerance
-from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.errors import CaptureError, GateError
 from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
 
@@ -142,8 +144,12 @@ def notes_on_mismatch(
     return [_describe_place(found), *hint, *_describe_inputs(found, model, graph, settings)], path
 
 
-def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> OperatorTrace | None:
+def _record(root: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> OperatorTrace | None:
     """Run once more and record every operator; None if the run fails."""
+    subject = root
+    if is_torch_graph_module(root):
+        with suppress(FxError, GateError):  # a graph that cannot be taken over runs without the names of its nodes
+            subject = to_graph_module(subject)
     recorder = OperatorRecorder(subject, keep_inputs_of)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +159,7 @@ def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = No
         with recorder:
             return subject(*args, **kwargs)
 
-    result = run_model(call, subject, settings)
+    result = run_model(call, root, settings)
     return None if isinstance(result, RunFailure) else recorder.trace
 
 
@@ -183,7 +189,7 @@ def _describe_place(found: Divergence) -> str:
     text = f"first parted at {_running(graph)}{autocast}{_place(eager) if eager else ''}"
     if not any(found.earlier):
         return text
-    return f"{text}; earlier, {_ran(found.earlier, found.earlier[0][0].source() if found.earlier[0] else None)}"
+    return f"{text}; earlier, {_ran(found.earlier, found.earlier[0][0].source if found.earlier[0] else None)}"
 
 
 def _lost_autocast(found: Divergence) -> str:
@@ -216,7 +222,7 @@ def _name(event: Event) -> str:
 
 def _place(event: Event) -> str:
     module = f" in module {event.module}" if event.module else ""
-    source = event.source()
+    source = event.source
     return module + (f", {source}" if source else "")
 
 
@@ -292,7 +298,7 @@ def _lone(events: Sequence[Event], status: str) -> Iterator[PathStep]:
     for event in events[:_MOST_ALONE]:
         value = ", ".join(map(described, event.outputs or ()))
         if status == "only eager":
-            yield PathStep(status, event.name, "", event.module, event.source() or "", value)
+            yield PathStep(status, event.name, "", event.module, event.source or "", value)
         else:  # the line that ran a node is that of the test
             yield PathStep(status, event.name, event.node or "", obtained=value)
     if len(events) > _MOST_ALONE:
@@ -309,4 +315,4 @@ def _step(pair: tuple[Event, Event], status: str) -> PathStep:
     if eager.outputs is not None and graph.outputs is not None:
         error = largest_error(eager.outputs, graph.outputs)
     expected, obtained = (", ".join(map(described, event.outputs or ())) for event in pair)
-    return PathStep(status, graph.name, graph.node or "", eager.module, eager.source() or "", expected, obtained, error)
+    return PathStep(status, graph.name, graph.node or "", eager.module, eager.source or "", expected, obtained, error)

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 import fxcore
 from fxcore.state.storage import copy_tensor
 from pytest_fxgraph.captures.tracing_failure import is_users_file
+from pytest_fxgraph.document.origins import Origins
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 
 # Values beyond this size are not kept, because the search for a cause must not use up the memory.
@@ -30,17 +31,9 @@ class Event:
     name: str  # "relu", "conv2d"
     outputs: tuple[torch.Tensor, ...] | None  # copies; None if copies would take too much memory
     module: str  # path of the module that called the operator
-    line: tuple[str, int] | None  # file and line of the user's code
+    source: str | None  # line of the user's source, if known: "model.py:12: y = torch.relu(x)"
     node: str | None  # name of the graph's node that ran
     autocast: str = ""  # "autocast to bfloat16 on cpu", if the operator ran under it
-
-    def source(self) -> str | None:
-        """Return the line of the user's source, if known: "model.py:12: y = torch.relu(x)"."""
-        if self.line is None:
-            return None
-        file, number = self.line
-        text = linecache.getline(file, number).strip()
-        return f"{os.path.basename(file)}:{number}" + (f": {text}" if text else "")
 
 
 @dataclass
@@ -60,6 +53,8 @@ class OperatorRecorder(TorchFunctionMode):
         self.trace = OperatorTrace()
         self.node: Any = None
         self._keep_inputs_of = keep_inputs_of
+        self._origins = Origins(sources=True)
+        self._outside: FrameType | None = None  # the frame that entered the mode
         self._paths = {id(module): path for path, module in root.named_modules()} if isinstance(root, nn.Module) else {}
         self._bytes = 0
 
@@ -75,27 +70,51 @@ class OperatorRecorder(TorchFunctionMode):
             self._record_call(func, result)
         return result
 
+    def __enter__(self) -> Any:
+        self._outside = sys._getframe(1)
+        return super().__enter__()  # type: ignore[no-untyped-call]  # torch's
+
+    def __exit__(self, *exception: Any) -> None:
+        self._outside = None
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]  # torch's
+
     def _record_call(self, func: Callable[..., Any], result: Any) -> None:
-        module, line = self._place(sys._getframe(2))
+        module, source = self._place(sys._getframe(2))
         name = str(getattr(func, "__name__", func)).strip("_")
         node = self.node.name if self.node is not None else None
-        self.trace.events.append(Event(name, self._kept(result), module, line, node, _autocast_of(result)))
+        self.trace.events.append(Event(name, self._kept(result), module, source, node, _autocast_of(result)))
 
     def _kept(self, result: Any) -> tuple[torch.Tensor, ...] | None:
         self._bytes += sum(tensor.numel() * tensor.element_size() for _, tensor in tensors_in(result, ""))
         return _copies(result) if self._bytes <= _MOST_BYTES_KEPT else None
 
-    def _place(self, frame: FrameType | None) -> tuple[str, tuple[str, int] | None]:
-        """Find the module that runs and the innermost line of the user's code."""
+    def _place(self, frame: FrameType | None) -> tuple[str, str | None]:
+        """Find the module that runs and the innermost line of the user's code; a graph's node knows both of its own."""
+        if self.node is not None:
+            source = self._origins.source(self.node)
+            path = str(self.node.target) if self.node.op == "call_module" else self._origins.scope(self.node) or ""
+            return path, source and _with_name_of_file(source)
         module: str | None = None
-        line: tuple[str, int] | None = None
-        while frame is not None and (module is None or line is None):
+        line: str | None = None
+        while frame is not None and frame is not self._outside and (module is None or line is None):
             if module is None:
                 module = self._paths.get(id(_self_of(frame)))
             if line is None and is_users_file(frame.f_code.co_filename):
-                line = (frame.f_code.co_filename, frame.f_lineno)
+                line = _line_of(frame)
             frame = frame.f_back
         return module or "", line
+
+
+def _line_of(frame: FrameType) -> str:
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(file, number).strip()
+    return f"{os.path.basename(file)}:{number}" + (f": {text}" if text else "")
+
+
+def _with_name_of_file(source: str) -> str:
+    """Shorten the path of a source line to the name of the file."""
+    place, separator, text = source.partition(": ")
+    return f"{os.path.basename(place)}{separator}{text}"
 
 
 class RecordingInterpreter(fxcore.Interpreter):

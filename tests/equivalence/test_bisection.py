@@ -13,7 +13,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import MismatchError
-from pytest_fxgraph.functions import assert_equivalent
+from pytest_fxgraph.functions import assert_equivalent, check_transform
 from pytest_fxgraph.report.numeric_failure import NumericFailure, PathStep
 from pytest_fxgraph.report.plain_data import record_of
 
@@ -235,3 +235,36 @@ def test_autocast_around_both_runs_is_no_part_of_a_mismatch():
         message = message_after(lambda graph: setattr(node_calling(graph, operator.mul), "target", operator.add))
 
     assert "autocast" not in message
+
+
+def without_tanh(graph_module: Any) -> Any:
+    """Drop the tanh of a graph of fxcore or torch.fx."""
+    node = next(node for node in graph_module.graph.nodes if "tanh" in str(node.target))
+    node.replace_all_uses_with(node.args[0])
+    graph_module.graph.erase_node(node)
+    graph_module.recompile()
+    return graph_module
+
+
+IN_BLOCK = "in module block, test_bisection.py:23: return torch.tanh(x) * 2"
+
+
+@pytest.mark.parametrize(
+    ("subject_of", "made", "place"),
+    [
+        (lambda model, x: model, lambda graph_module: graph_module, IN_BLOCK),
+        (lambda model, x: model, nn.Sequential, IN_BLOCK),
+        (lambda model, x: torch.export.export(model, (x,)), lambda graph_module: graph_module, IN_BLOCK),
+        (lambda model, x: torch.fx.symbolic_trace(model), lambda graph_module: graph_module, "in module block; seen"),
+    ],
+    ids=["module", "module of a pass", "exported", "torch.fx"],
+)
+def test_the_place_is_that_of_the_model_and_never_the_call_of_the_check(subject_of, made, place):
+    x = torch.linspace(-1, 1, 12).reshape(3, 4)
+    subject = subject_of(Outer().eval(), x)
+
+    with pytest.raises(MismatchError) as caught:
+        check_transform(lambda graph_module: made(without_tanh(graph_module)), subject, (x,))
+
+    assert place in str(caught.value)
+    assert "check_transform" not in str(caught.value)

@@ -58,6 +58,27 @@ def test_where_all_equal_dimensions_cannot_change_those_at_one_place_do():
     ]
 
 
+def test_a_size_of_one_shows_no_freedom_because_it_is_broadcast():
+    assert groups(space_of(torch.add, torch.rand(2, 6), torch.rand(2, 6)))[0] == (2, [(0, 0), (1, 0)])
+
+
+def test_a_dimension_that_only_doubles_is_free():
+    def transformed(x):
+        assert x.shape[0] & (x.shape[0] - 1) == 0, "powers of two alone"
+        return x
+
+    space = space_of(transformed, torch.rand(4, 4))
+
+    assert groups(space) == [(4, [(0, 0)]), (4, [(0, 1)])]
+    assert space.sizes[0].options == (1, 2, 4, 8)
+
+
+def test_a_try_may_have_as_many_elements_as_the_bound_allows():
+    options = space_of(torch.relu, torch.rand(4, 2**13)).sizes[0].options
+
+    assert max(options) == 8  # 2**16 elements
+
+
 def test_a_small_input_can_become_large():
     assert space_of(torch.relu, torch.rand(4, 3)).sizes[0].large == 512
 
@@ -126,6 +147,13 @@ def test_the_range_of_an_exported_dimension_is_kept():
     assert groups(space) == [(4, [(0, 0), (1, 0)])]
     assert max(space.sizes[0].options) == 5
     assert space.sizes[0].large in (None, 6)
+
+
+def test_both_ends_of_the_range_of_an_exported_dimension_are_tried():
+    batch = torch.export.Dim("batch", min=3, max=5)
+    graph = to_graph_module(torch.export.export(nn.ReLU(), (torch.rand(4, 3),), dynamic_shapes=({0: batch},)))
+
+    assert space_of(nn.ReLU(), torch.rand(4, 3), graph=graph).sizes[0].options == (3, 4, 5)
 
 
 def test_tensors_that_cannot_be_drawn_stay_as_they_are():
