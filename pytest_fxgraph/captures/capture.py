@@ -198,7 +198,7 @@ class Capture:
 
     @property
     def guards(self) -> list[Guard]:
-        """The values of arguments and of the user's modules, and the relations of sizes, that the graphs rely on."""
+        """All facts that the graphs rely on; Dynamo compiles anew if one changes. A golden has the kind `value`."""
         return list(_known(self._guards))
 
     @property

@@ -20,6 +20,7 @@ from pytest_fxgraph.captures.state_names import names_of_state, state_of_inputs,
 from pytest_fxgraph.captures.torch_internals import (
     DynamoLog,
     FailedFrame,
+    GuardedValue,
     GuardFailure,
     Unavailable,
     dynamo_reset,
@@ -50,7 +51,7 @@ class DynamoRecording:
         self._relations: list[str] = []
         self._ranges: dict[str, tuple[int | None, int | None]] | Unavailable = {}
         self._breaks: list[Break] | Unavailable = []
-        self._guards: list[Guard] = []
+        self._guards: dict[Guard, None] = {}
         self._skipped: list[SkippedFrame] | Unavailable = []
         self._fallbacks: list[SkippedFrame] | Unavailable = []
 
@@ -62,6 +63,7 @@ class DynamoRecording:
         made: list[tuple[Call, Any]] = []
         with dynamo_reset():
             log = DynamoLog()
+            log.on_guards = self._take_guards
             is_dynamic = self.request.dynamic_shapes if isinstance(self.request.dynamic_shapes, bool) else None
             compiled = log.compiled(self.request.model, self._backend(lower), is_dynamic=is_dynamic)
             for number, call in enumerate(self.request.calls, start=1):
@@ -80,6 +82,10 @@ class DynamoRecording:
             self._read(log)
         return made
 
+    def _take_guards(self, facts: list[GuardedValue]) -> None:
+        # At once, because a later call may change the functions and modules that give parts their names.
+        self._guards.update(dict.fromkeys(guards_of(facts, self.request.model, self.request.own_name)))
+
     def _reader_of_failures(
         self, number: int, arguments: Mapping[str, Any], found: list[tuple[GuardFailure, Recompile]]
     ) -> Callable[[GuardFailure], None]:
@@ -92,13 +98,14 @@ class DynamoRecording:
     def capture(self, graphs: Sequence[fxcore.GraphModule], **further: Any) -> Capture:
         """Return the capture with these graphs."""
         request = self.request
+        guards = sorted(self._guards, key=lambda guard: (guard.name, guard.expected))
         return Capture(
             request.frontend,
             request.name,
             graphs,
             breaks=self._breaks,
             recompiles=self._recompiles,
-            guards=[*self._guards, *(Guard("sizes", text, "") for text in self._relations)],
+            guards=[*guards, *(Guard("sizes", text, "") for text in self._relations)],
             skipped=self._skipped,
             fallbacks=self._fallbacks,
             ranges=self._ranges,
@@ -136,7 +143,6 @@ class DynamoRecording:
     def _read(self, log: DynamoLog) -> None:
         """Turn Dynamo's log into findings. A place counts once, however many times Dynamo met it."""
         reasons, failed = log.break_reasons(), log.failed_frames()
-        self._guards = guards_of(log.guards, self.request.model, self.request.own_name)
         if isinstance(failed, Unavailable):
             self._breaks = self._skipped = self._fallbacks = failed
             return

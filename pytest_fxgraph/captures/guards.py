@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -32,13 +33,28 @@ _EMPTY = re.compile(r"not (?P<name>[\w.\[\]']+)\Z")
 _SAME_OBJECT = re.compile(r"___check_obj_id\((?P<name>.+), (?P<id>\d+)\)")
 _SAME_TYPE = re.compile(r"___check_type_id\((?P<name>.+), \d+\)")
 _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
+_OF_STATE = re.compile(r"GLOBAL_STATE changed: (?P<name>.+)")
+_ADVICE = re.compile(r"\. Guard failed on a parameter, .*", re.DOTALL)
 _LONGEST = 80
 # One step of a path through a model: a module, or a plain attribute.
 _OF_GLOBAL = re.compile(r"G\['(\w+)'\]")
 _OF_ALL_MODULES = frozenset(vars(nn.Module()))
 _OTHER_TYPES = ("dict", "list", "tuple", "set", "frozenset", "collections.", "torch.")
 _SUBJECTS = {"length": "len({})", "empty": "len({})", "keys": "list({})", "type": "type({})", "key": "key of {}"}
+_SUBJECTS |= {"hooks": "hooks of {}"}
 _KINDS = {"empty": "length", "keys": "key"}
+# Facts that are a question with an answer: the kind, the question about name and text, the answer.
+_QUESTIONS = {
+    "no key": ("key", "{text} in {name}", "False"),
+    "attribute": ("attribute", "hasattr({name}, {text!r})", "True"),
+    "no attribute": ("attribute", "hasattr({name}, {text!r})", "False"),
+    "not set": ("attribute", "{text!r} in vars({name})", "False"),
+}
+_CELL = re.compile(r"\.__closure__\[(\d+)\]\.cell_contents")
+_DEFAULT = re.compile(r"\.__defaults__\[(\d+)\]")
+_KEYWORD_DEFAULT = re.compile(r"\.__kwdefaults__\['(\w+)'\]")
+_HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
+_HOOKS = re.compile(r"\._(?:forward|backward)_(?:pre_)?hooks(?:_with_kwargs)?\Z")
 _STEP = re.compile(r"\._modules\['([^']+)'\]|\.(\w+)")
 
 
@@ -59,6 +75,7 @@ def _version(failure: GuardFailure) -> int:
 def read_failure(failure: GuardFailure, call: int, arguments: Mapping[str, Any], place: Place) -> Recompile:
     """Describe a failed guard. Called when the guard fails, because the call may change the guarded value."""
     text = _COMPILE_ID.sub("", failure.text).partition("\nUser stack trace")[0]
+    text = _ADVICE.sub("", text)
     text = _GLOBAL.sub(r"global \1", _LOCAL.sub(r"\1", re.split(r"\s{2,}#|\s{3,}", text)[0].strip()))
     # A function that Dynamo made after a break has other argument names than the call.
     is_first = function_name(failure.code.co_name) == failure.code.co_name
@@ -72,6 +89,8 @@ def _read(text: str, arguments: Mapping[str, Any]) -> tuple[str, str, str, str]:
         index = "" if found["index"] is None else f"[{found['index']}]"
         values = _REQUIRES_GRAD.get(found["expected"], (found["expected"], found["obtained"] or ""))
         return found["what"], f"{found['name']} {found['what']}{index}", *values
+    if found := _OF_STATE.match(text):
+        return "mode", f"torch's {found['name'].replace('_', ' ').strip()}", "", ""
     if found := _NONE.match(text):
         return "value", found["name"], "None", _value(found["name"], arguments)
     if found := _OTHER_LENGTH.match(text):
@@ -125,40 +144,97 @@ def _value(expression: str, arguments: Mapping[str, Any]) -> str:
 
 
 def guards_of(values: Iterable[GuardedValue], model: Any, own_name: str) -> list[Guard]:
-    """Return the guarded facts of the user's code: of arguments, of attributes of the user's modules, and of globals.
+    """Return the facts that the graphs rely on, in the words of users; a change of one compiles anew.
 
-    The kind "value" is for arguments and attributes that are plain values. Other kinds are for parts of arguments,
-    attributes and globals ("item"), and for facts that are no value. `own_name` is the model's name inside its forward.
-    Left out are attributes of torch's modules, which differ between versions of torch, and torch's settings.
+    The kind "value" is for arguments and attributes of the user's modules that are plain values. Goldens hold this kind
+    alone. Other kinds are for parts of arguments, attributes and globals ("item"), for modules of torch ("module"), for
+    torch's settings ("mode"), and for facts that are no value. `own_name` is the model's name inside its forward. Left
+    out is torch's own code: its functions and files do not change while a program runs.
     """
     found: dict[Guard, None] = {}
+    arguments: dict[str, None] = {}  # tensors
     for value in values:
-        name, is_plain = _name_for_users(value.name, model, own_name)
-        # A list or dict has its length and items; types and objects of torch are torch's.
-        if name is None or (value.kind == "type" and value.text.startswith(_OTHER_TYPES)):
+        if value.kind == "mode":
+            found[Guard("mode", value.name, value.text)] = None
+            continue
+        path = _HOOKS.sub("", value.name) if value.kind == "hooks" else value.name
+        name, kind = _name_for_users(path, model, own_name)
+        if name is None or _is_left_out(value, name, kind):
+            continue
+        if value.kind == "alias":
+            other, kind = _name_for_users(value.text, model, own_name)
+            found.update({} if other is None or kind == "mode" else {Guard("alias", f"{other} is {name}", ""): None})
+            continue
+        if value.kind == "tensor" and kind == "value":
+            arguments[name] = None
+        if value.kind in _QUESTIONS:
+            kind, question, answer = _QUESTIONS[value.kind]
+            found[Guard(kind, question.format(name=name, text=value.text), answer)] = None
             continue
         subject = _SUBJECTS.get(value.kind, "{}").format(name)
-        kind = ("value" if is_plain else "item") if value.kind == "value" else _KINDS.get(value.kind, value.kind)
-        found[Guard(kind, subject, value.text)] = None
-    return sorted(found, key=lambda guard: (guard.name, guard.expected))
+        shown = kind if value.kind == "value" else _KINDS.get(value.kind, value.kind)
+        found[Guard(shown, subject, value.text)] = None
+    aliased = {name for guard in found if guard.kind == "alias" for name in guard.name.split(" is ")}
+    others = [name for name in arguments if name not in aliased]
+    if len(others) > 1:
+        found[Guard("alias", f"{' and '.join(others)} are different tensors", "")] = None
+    return [*found]
 
 
-def _name_for_users(name: str, model: Any, own_name: str) -> tuple[str | None, bool]:
-    """Return torch's name of a value as users write it, or None, and whether it is a whole argument or attribute."""
+def _is_left_out(value: GuardedValue, name: str, kind: str) -> bool:
+    """Return whether a guard is about torch's own code, the model as a whole, a container, or a part of torch."""
+    if kind == "mode":
+        return value.kind != "value" or name == value.text
+    if kind == "model":
+        return value.kind not in _QUESTIONS
+    is_module = kind == "module" and value.text.startswith("torch.nn.")
+    return value.kind == "type" and value.text.startswith(_OTHER_TYPES) and not is_module
+
+
+def _name_for_users(name: str, model: Any, own_name: str) -> tuple[str | None, str]:
+    """Return torch's name of a value as users write it, or None, and the kind of a guard on its value."""
     found = _OF_GLOBAL.match(name)
     if found is not None:
-        is_of_torch = found[1].startswith("__")
-        return (None if is_of_torch else f"global {found[1]}{name[found.end() :]}"), False
+        return _global_for_users(found[1], name[found.end() :], model)
     local = _LOCAL.match(name)
     if local is None or local[1].startswith("___"):
-        return None, False
+        return None, "item"
     rest = name[local.end() :]
     if local[1] != own_name or not isinstance(model, nn.Module):
-        return local[1] + rest, not rest
+        return local[1] + rest, "item" if rest else "value"
     if not rest:
-        return None, False  # the model itself
+        return own_name, "model"
     attribute = _attribute_of_user(model, rest)
-    return (attribute, True) if attribute is not None else (_part_of_user(model, rest), False)
+    if attribute is not None:
+        return attribute, "value"
+    part = _part_of_user(model, rest)
+    return (part, "item") if part is not None else (_HELD.sub(r".\1", rest).removeprefix("."), "module")
+
+
+def _global_for_users(name: str, rest: str, model: Any) -> tuple[str | None, str]:
+    """Name a global of the model's file, of another file of the user, or a setting of torch."""
+    is_imported = name.startswith("__import_")
+    if name.startswith("__") and not is_imported:
+        return None, "item"
+    file = name.removeprefix("__import_").replace("_dot_", ".") if is_imported else name
+    _, is_of_torch, setting = f".{file}{rest}".rpartition(".torch.")
+    if file.split(".")[0] == "torch" or (is_of_torch and is_imported):
+        return f"torch.{setting}" if is_of_torch else None, "mode"
+    forward = getattr(type(model), "forward", None) if isinstance(model, nn.Module) else model
+    value = getattr(forward, "__globals__", {}).get(name)
+    part = _part_of_function(value, rest) if isinstance(value, FunctionType) else None
+    return f"global {file}{rest}" if part is None else f"{part} of global {file}", "item"
+
+
+def _part_of_function(function: FunctionType, path: str) -> str | None:
+    """Name a variable that a function encloses, or a parameter with a default, by torch's path; else None."""
+    code = function.__code__
+    defaults = code.co_varnames[code.co_argcount - len(function.__defaults__ or ()) : code.co_argcount]
+    for pattern, names in ((_CELL, code.co_freevars), (_DEFAULT, defaults)):
+        if (found := pattern.match(path)) is not None:
+            return f"{names[int(found[1])]}{path[found.end() :]}"
+    found = _KEYWORD_DEFAULT.match(path)
+    return None if found is None else f"{found[1]}{path[found.end() :]}"
 
 
 def _part_of_user(model: Any, path: str) -> str | None:

@@ -9,9 +9,11 @@ import contextlib
 import importlib
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -26,12 +28,33 @@ _FACTS_OF_GUARDS = (
     ("length", r"len\(NAME\) == (\d+)"),
     ("empty", r"not NAME"),
     ("key", r"(?:set|dict)\.__contains__\(NAME, (.+)\)"),
+    ("key", r"___dict_contains\((.+), NAME\)"),
+    ("no key", r"not (?:set|dict)\.__contains__\(NAME, (.+)\)"),
+    ("no key", r"not ___dict_contains\((.+), NAME\)"),
+    ("attribute", r"hasattr\(NAME, '(.+)'\)"),
+    ("no attribute", r"not hasattr\(NAME, '(.+)'\)"),
+    ("alias", r"NAME is (.+)"),
+    ("alias", r"(.+) is NAME"),
     ("key", r"list\((?:dict\.keys\(NAME\)|NAME\.keys\(\))\)\[\d+\] == (.+)"),
     ("keys", r"list\((?:dict\.keys\(NAME\)|NAME\.keys\(\))\) == (.+)"),
     ("type", r"___check_type_id\(NAME, \d+\), type=<class '(.+)'>"),
     ("identity", r"___check_obj_id\(NAME, (?:type=)?(\d+)\)(?:, type=.*)?"),
 )
 _FIXED = {"empty": "0"}
+# State of the process that every compiled function checks; the C code of torch's GLOBAL_STATE has the same list.
+_AUTOCAST = ("cpu", "cuda")
+_MODES: Mapping[str, Callable[[], object]] = {
+    "torch.is_grad_enabled()": torch.is_grad_enabled,
+    "torch.get_default_dtype()": torch.get_default_dtype,
+    "torch.get_default_device()": torch.get_default_device,
+    "torch.get_num_threads()": torch.get_num_threads,
+    "torch.is_autocast_cache_enabled()": torch.is_autocast_cache_enabled,
+    "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled,
+    "torch.is_deterministic_algorithms_warn_only_enabled()": torch.is_deterministic_algorithms_warn_only_enabled,
+    "number of torch function modes": torch._C._len_torch_function_stack,
+    "torch.backends.cuda.matmul.allow_tf32": lambda: torch.backends.cuda.matmul.allow_tf32,
+    **{f"torch.is_autocast_enabled({device!r})": partial(torch.is_autocast_enabled, device) for device in _AUTOCAST},
+}
 _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
 _SHAPES = "dynamic_shapes= of frontend 'dynamo'"
 _LOGGERS = (
@@ -75,7 +98,7 @@ class GuardFailure:
 class GuardedValue:
     """A fact that a compiled function relies on: "value", `L['k']`, "2"."""
 
-    kind: str  # "value", "length", "type", "key", "identity"
+    kind: str  # "value", "length", "type", "key", "identity", "tensor", "alias", "hooks", "attribute", "mode"
     name: str
     text: str
 
@@ -97,7 +120,8 @@ class DynamoLog:
 
     def __init__(self) -> None:
         self.on_failure: Callable[[GuardFailure], None] = lambda failure: None  # called when a guard fails
-        self.guards: list[GuardedValue] = []
+        self.on_guards: Callable[[list[GuardedValue]], None] = lambda facts: None  # called after each compilation
+        self._tensors: dict[str, torch.Tensor] = {}  # inputs of the graphs by torch's names, with symbolic sizes
         self._reasons: list[Any] | Unavailable = _or_unavailable(
             "torch._dynamo.output_graph", "graph_break_reasons", "Capture.breaks"
         )
@@ -143,20 +167,64 @@ class DynamoLog:
     def compiled(self, model: Any, backend: _Backend, *, is_dynamic: bool | None) -> Callable[..., Any]:
         """Return the model compiled by Dynamo; `backend` gets each graph and the values of its inputs."""
         optimize = part_of_torch("torch._dynamo", "optimize", "the capture of frontends 'dynamo' and 'aot'")
+
+        def noted(graph_module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
+            self._note_tensors(graph_module.graph)
+            return backend(graph_module, examples)
+
         compiled: Callable[..., Any] = optimize(
-            backend, dynamic=is_dynamic, guard_fail_fn=self._take_failure, guard_export_fn=self._take_guards
+            noted, dynamic=is_dynamic, guard_fail_fn=self._take_failure, guard_export_fn=self._take_guards
         )(model)
         return compiled
+
+    def _note_tensors(self, graph: Any) -> None:
+        for node in graph.nodes:
+            source = getattr(node, "_dynamo_source", None) or getattr(node.meta.get("grapharg"), "source", None)
+            example = node.meta.get("example_value")
+            if node.op == "placeholder" and source is not None and isinstance(example, torch.Tensor):
+                self._tensors[_name_of(source)] = example
 
     def _take_failure(self, failure: Any) -> None:
         self.on_failure(GuardFailure(failure.orig_code, failure.reason))
 
     def _take_guards(self, guards: Any) -> None:
         # torch empties the set after the compilation, so the guards are read at once.
-        for guard in guards:
-            name = guard.name if isinstance(guard.name, str) else guard.name()
-            for code in guard.code_list or ():
-                self.guards += [*_facts_of_guard(name, code)]
+        self.on_guards([fact for guard in guards for fact in self._facts_of(guard)])
+
+    def _facts_of(self, guard: Any) -> Iterator[GuardedValue]:
+        name, kind, codes = _name_of(guard), guard.create_fn_name(), guard.code_list or ()
+        value = guard.obj_weakref() if guard.obj_weakref is not None else None
+        if kind == "TENSOR_MATCH" and isinstance(value, torch.Tensor):
+            yield GuardedValue("tensor", name, self._text_of_tensor(name, value))
+        elif kind == "NOT_PRESENT_IN_GENERIC_DICT":
+            yield GuardedValue("not set", name, guard.create_fn.keywords["attr"])
+        elif kind == "GLOBAL_STATE":
+            yield from _modes()
+        elif kind == "EMPTY_NN_MODULE_HOOKS_DICT":
+            if not _part_or("torch._dynamo.config", "skip_nnmodule_hook_guards", False):
+                yield GuardedValue("hooks", name, "none")
+        elif not codes and kind in ("CLOSURE_MATCH", "FUNCTION_MATCH"):
+            yield GuardedValue("identity", name, "the same function")
+        for code in codes:
+            yield from _facts_of_guard(name, code)
+
+    def _text_of_tensor(self, name: str, value: torch.Tensor) -> str:
+        """Describe the facts of a tensor that torch compares. A symbolic size is written as in the graph."""
+        example = self._tensors.get(name, value)
+        sizes = ", ".join(map(str, example.shape))
+        facts = [f"{str(value.dtype).removeprefix('torch.')}[{sizes}]", f"on {value.device}"]
+        if type(value) not in (torch.Tensor, torch.nn.Parameter):
+            facts.append(f"a {type(value).__qualname__}")
+        if value.requires_grad:
+            facts.append("requires grad")
+        if value.layout is torch.strided and not value.is_contiguous():
+            facts.append(f"strides {tuple(value.stride())}")
+        return " ".join(facts[:2]) + "".join(f", {fact}" for fact in facts[2:])
+
+
+def _name_of(named: Any) -> str:
+    """Return torch's name of a guard or a source: a text, and a method in older releases."""
+    return named.name if isinstance(named.name, str) else str(named.name())
 
 
 def _facts_of_guard(name: str, code: str) -> Iterator[GuardedValue]:
@@ -172,6 +240,16 @@ def _facts_of_guard(name: str, code: str) -> Iterator[GuardedValue]:
         else:
             yield GuardedValue(kind, name, found[1] if found.re.groups else _FIXED[kind])
         return
+
+
+def _modes() -> Iterator[GuardedValue]:
+    for name, read in _MODES.items():
+        # torch warns of old settings, and refuses to read a setting that was made by two interfaces.
+        with contextlib.suppress(RuntimeError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield GuardedValue("mode", name, str(read()))
+    for device in filter(torch.is_autocast_enabled, _AUTOCAST):
+        yield GuardedValue("mode", f"torch.get_autocast_dtype({device!r})", str(torch.get_autocast_dtype(device)))
 
 
 def _refusals() -> Mapping[str, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from pytest_fxgraph import capture
 from pytest_fxgraph.errors import InputsError
 
 X = torch.ones(2, 2)
+Y = torch.zeros(2, 2)
 TABLE: dict[str, Any] = {"factor": 3, "steps": [1, 2]}
 NUMBER = 4
 
@@ -156,6 +159,167 @@ def test_guards_on_data_inside_are_no_part_of_a_golden():
 
     assert "guard: mode == 'add'" in notes
     assert not any("len(" in note or "global" in note or "d['a']" in note for note in notes)
+
+
+def made(kept):
+    items = [1, 2]
+
+    def enclosing(x, factor=2, *, more=3):
+        return x * kept * items[0] * factor + more
+
+    return enclosing
+
+
+ENCLOSING = made(5)
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.drop = nn.Dropout(0.5)
+        self.acts = nn.ModuleList([nn.ReLU()])
+        self.table = {"a": 1, "b": 2}
+
+    def forward(self, x, y=None):
+        x = ENCLOSING(self.drop(self.linear(x)))
+        for act in self.acts:
+            x = act(x)
+        for value in self.table.values():
+            x = x + value
+        x = x + 1 if "z" in self.table else x
+        x = x + 1 if hasattr(self, "extra") else x
+        x = x + 1 if torch.backends.cudnn.enabled else x
+        return x if y is None else x + y
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+def set_cell(function, name, value):
+    function.__closure__[function.__code__.co_freevars.index(name)].cell_contents = value
+
+
+# A change between two calls with (X, Y), and a guard that it makes fail.
+PERTURBED = {
+    "torch.is_grad_enabled() == True": lambda net: torch.set_grad_enabled(False),
+    "torch.get_default_dtype() == torch.float32": lambda net: torch.set_default_dtype(torch.float64),
+    "torch.get_default_device() == cpu": lambda net: torch.set_default_device("meta"),
+    "torch.are_deterministic_algorithms_enabled() == False": lambda net: torch.use_deterministic_algorithms(True),
+    "torch.is_deterministic_algorithms_warn_only_enabled() == False": lambda net: torch.use_deterministic_algorithms(
+        False, warn_only=True
+    ),
+    "torch.is_autocast_enabled('cpu') == False": lambda net: torch.set_autocast_enabled("cpu", True),
+    "torch.is_autocast_cache_enabled() == True": lambda net: torch.set_autocast_cache_enabled(False),
+    "torch.backends.cudnn.enabled == True": lambda net: setattr(torch.backends.cudnn, "enabled", False),
+    "drop.training == False": lambda net: net.drop.train(),
+    "drop.p == 0.5": lambda net: setattr(net.drop, "p", 0.25),
+    "'forward' in vars(linear) == False": lambda net: setattr(net.linear, "forward", lambda x: x),
+    "linear.weight == float32[2, 2] on cpu, requires grad": lambda net: net.linear.weight.requires_grad_(False),
+    "linear.bias == float32[2] on cpu, requires grad": lambda net: setattr(net.linear, "bias", None),
+    "type(acts.0) == torch.nn.modules.activation.ReLU": lambda net: net.acts.__setitem__(0, nn.Tanh()),
+    "len(acts._modules) == 1": lambda net: net.acts.append(nn.Tanh()),
+    "list(table) == ['a', 'b']": lambda net: net.table.update(a=net.table.pop("a")),
+    "hasattr(self, 'extra') == False": lambda net: setattr(net, "extra", 1),
+    "global ENCLOSING == the same function": lambda net: set_global("ENCLOSING", lambda x: x),
+    "kept of global ENCLOSING == 5": lambda net: set_cell(ENCLOSING, "kept", 6),
+    "items[0] of global ENCLOSING == 1": lambda net: ENCLOSING.__closure__[0].cell_contents.__setitem__(0, 7),
+    "factor of global ENCLOSING == 2": lambda net: setattr(ENCLOSING, "__defaults__", (4,)),
+    "more of global ENCLOSING == 3": lambda net: ENCLOSING.__kwdefaults__.update(more=4),
+}
+
+
+@pytest.fixture
+def _settings_as_they_were():
+    enclosing, enabled = ENCLOSING, torch.backends.cudnn.enabled
+    set_global("ENCLOSING", made(5))
+    yield
+    set_global("ENCLOSING", enclosing)
+    torch.backends.cudnn.enabled = enabled
+    torch.set_default_device(None)
+
+
+@pytest.mark.usefixtures("_settings_as_they_were")
+@pytest.mark.parametrize("guard", PERTURBED)
+def test_a_change_of_a_mode_a_module_or_a_function_is_a_guard(guard):
+    net = Layers().eval()
+
+    found = capture(net, (X, Y), calls=[((X, Y), {}, lambda: PERTURBED[guard](net))])
+
+    assert guard in texts(found)
+    assert [each.call for each in found.recompiles] == [2]
+
+
+def test_a_recompile_tells_a_changed_mode_and_parameter_in_words():
+    net = Layers().eval()
+
+    changes = [lambda: torch.set_grad_enabled(False), lambda: net.linear.weight.requires_grad_(False)]
+    found = [capture(net, (X,), calls=[((X,), {}, change)]).recompiles[0] for change in changes]
+
+    assert [(each.kind, each.guard, each.expected, each.obtained) for each in found] == [
+        ("mode", "torch's grad mode", "", ""),
+        ("requires_grad", "self._modules['linear']._parameters['weight'] requires_grad", "True", "False"),
+    ]
+
+
+# The inputs of a second call behind a call with (X, Y).
+OTHER_INPUTS = {
+    "x == float32[2, 2] on cpu": [
+        (X.double(), Y),
+        (X.clone().requires_grad_(), Y),
+        (torch.ones(1, 2), Y),
+        (torch.ones(2, 2).as_subclass(Tagged), Y),
+        (torch.ones(2, 2).t(), Y),
+    ],
+    "x and y are different tensors": [(X, X)],
+}
+
+
+@pytest.mark.parametrize(
+    ("guard", "inputs"), [(name, each) for name, inputs in OTHER_INPUTS.items() for each in inputs]
+)
+def test_another_tensor_among_the_inputs_is_a_guard(guard, inputs):
+    found = capture(lambda x, y: x * 2 + y, (X, Y), calls=[(inputs, {})])
+
+    assert guard in texts(found)
+    assert [each.call for each in found.recompiles] == [2]
+
+
+@pytest.mark.usefixtures("_settings_as_they_were")
+def test_the_dtype_of_autocast_is_a_guard_below_autocast():
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        change = partial(torch.set_autocast_dtype, "cpu", torch.float16)
+        found = capture(Layers().eval(), (X,), calls=[((X,), {}, change)])
+
+    assert "torch.get_autocast_dtype('cpu') == torch.bfloat16" in texts(found)
+    assert [each.call for each in found.recompiles] == [2]
+
+
+def test_hooks_are_a_guard_where_dynamo_checks_them():
+    net = Layers().eval()
+    assert not any("hooks" in text for text in texts(capture(net, (X,))))
+
+    hook = partial(net.linear.register_forward_hook, lambda *_: None)
+    with torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
+        found = capture(net, (X,), calls=[((X,), {}, hook)])
+
+    assert "hooks of linear == none" in texts(found)
+    assert [each.call for each in found.recompiles] == [2]
+
+
+def test_one_tensor_for_two_inputs_is_a_guard():
+    found = capture(lambda x, y: x * 2 + y, (X, X), calls=[((X, Y), {})])
+
+    assert "x is y" in texts(found)
+    assert [each.call for each in found.recompiles] == [2]
+
+
+def test_a_tensor_of_a_symbolic_size_or_of_a_class_is_told():
+    found = capture(lambda x: x * 2, (X.as_subclass(Tagged),), dynamic_shapes={"x": {0: torch.export.Dim("n")}})
+
+    (guard,) = [guard.text for guard in found.guards if guard.kind == "tensor"]
+    assert re.fullmatch(r"x == float32\[s\d+, 2\] on cpu, a Tagged", guard)
 
 
 @pytest.mark.parametrize("call", [((X,), {}, 3), ((X,), {}, None, None), (X, {}, print)])
