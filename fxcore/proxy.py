@@ -188,8 +188,8 @@ def tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R
         elif type(value) not in CONSTANT_TYPES:
             break
     else:
-        # Nearly always: proxies and constants without nesting.
-        if found is not None and CONSTANT_TYPES.issuperset(map(type, kwargs.values())):
+        # Nearly always: proxies and constants without nesting. Asking for no keywords takes 0.5 µs less than for some.
+        if found is not None and (not kwargs or CONSTANT_TYPES.issuperset(map(type, kwargs.values()))):
             return found
     return _tracer_of_nested(function, args, kwargs)
 
