@@ -35,8 +35,13 @@ from pytest_fxgraph.gate.attempt import (
     end_attempt,
     mark_missing,
 )
-from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults
-from pytest_fxgraph.gate.paths import is_worker, mark_case_collisions
+from pytest_fxgraph.gate.collection import (
+    COLLECTION_RECORD,
+    CollectionRecord,
+    ItemResults,
+    is_worker,
+    mark_case_collisions,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -50,6 +50,28 @@ def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None)
     found = _merged([_Side(before, names), _Side(after)], in_reading_order(alignment))
     _add_inner_changes(found, difference)
     return found
+
+
+def near_changes(nodes: Sequence[MergedNode], most: int) -> list[MergedNode]:
+    """Return at most `most` nodes in order: the nodes around each change, or the first nodes if nothing has changed.
+
+    Reads of nodes that are left out are left out too.
+    """
+    changed = [place for place, node in enumerate(nodes) if node.status]
+    around = most // (len(changed) or 1) // 2
+    near = {place for each in changed for place in range(max(0, each - around), min(len(nodes), each + around + 1))}
+    places = {place: number for number, place in enumerate(sorted(near or range(most))[:most])}
+    return [
+        replace(
+            nodes[place],
+            reads=[
+                replace(edge, source=places[edge.source], target=number)
+                for edge in nodes[place].reads
+                if edge.source in places
+            ],
+        )
+        for place, number in places.items()
+    ]
 
 
 def _add_inner_changes(nodes: Sequence[MergedNode], difference: Difference) -> None:

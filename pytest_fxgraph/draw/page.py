@@ -9,7 +9,7 @@ from typing import Any
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.draw.builder import picture_of_nodes
-from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
+from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes, near_changes
 from pytest_fxgraph.draw.panels import cost_panel
 from pytest_fxgraph.draw.picture import Fact, Picture
 from pytest_fxgraph.draw.placement import closed_size, cluster_lines, node_size
@@ -23,6 +23,8 @@ from pytest_fxgraph.report.printable import printable_line
 _MOST_SEEN = 150  # boxes at first
 _MOST_PICTURES = 200  # of a page: each needs up to 300 kilobytes
 _LONGEST_FACT = 2_000
+_MOST_NODES = 20_000  # of a picture: 10,000 nodes take 3 megabytes; of a larger graph, the picture shows a part
+_MOST_NODES_OF_A_PART = 4_000
 _STAGE = "Picture"  # the name of the panel that a script fills
 
 
@@ -110,14 +112,24 @@ def _graph_article(graph: PageGraph, *, has_picture: bool) -> PageArticle:
     picture = None
     if has_picture:
         alone = None if is_overlay else document
-        drawn = picture_of_nodes(merged, alone, title=graph.title, sources=graph.sources)
+        seen = merged if len(merged) <= _MOST_NODES else near_changes(merged, _MOST_NODES_OF_A_PART)
+        drawn = picture_of_nodes(seen, alone, title=graph.title, sources=graph.sources)
         picture = picture_data(drawn, sorted(drawn.opened(_MOST_SEEN)))
-        panels.insert(0, (_STAGE, panel("stage")))
+        panels.insert(0, (_STAGE, panel("stage", _left_out(len(seen), len(merged), is_overlay=is_overlay))))
     if expected is not None and obtained is not None:
         panels += _overlay_panels(expected, obtained, merged)
     else:
         panels += _graph_panels(document)
     return PageArticle("", graph.title, graph.status, graph.headline, panels, picture)
+
+
+def _left_out(seen: int, count: int, *, is_overlay: bool) -> str:
+    """Return the note above a picture that shows a part of its graph; "" above a whole picture."""
+    if seen == count:
+        return ""
+    part = "around what differs" if is_overlay else "at its beginning"
+    where = "the words list what differs" if is_overlay else "the nodes are listed in full beside it"
+    return f"The picture shows {seen:,} of {count:,} nodes, {part}; {count - seen:,} are left out, and {where}."
 
 
 def _graph_panels(document: GraphDocument) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph.errors import GoldenMissingError, MismatchError
-from pytest_fxgraph.report.printable import first_lines
 
 if TYPE_CHECKING:
     from pytest_fxgraph.gate.inline_call import InlineCall
@@ -132,6 +131,8 @@ def end_attempt(item: pytest.Item) -> None:
 def _failure_message(failures: list[str]) -> str:
     if len(failures) == 1:
         return failures[0]
+    from pytest_fxgraph.report.printable import first_lines  # here, because every run imports this file
+
     more = "and {} more, each in a report section of its own"
     lines = [f"{len(failures)} goldens of this test do not match", *first_lines(failures, _MOST_SHOWN, more)]
     return "\n\n".join(lines)

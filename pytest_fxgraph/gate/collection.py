@@ -1,13 +1,22 @@
 """The record of a collection: all tests in the files, before any selection, and the tests that ran.
 
-The process that collects tests keeps the record. Workers of pytest-xdist send theirs when they finish.
+The process that collects tests keeps the record. Workers of pytest-xdist send theirs when they finish. Every run with
+the plugin imports this file and `gate/activation`, and of the gate nothing more until a test asks for a fixture.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import pytest
+
+_HAS_CASE_COLLISION = pytest.StashKey[bool]()
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Return whether this process is a worker of pytest-xdist. Workers read and compare; the controller writes."""
+    return hasattr(config, "workerinput")
 
 
 class CollectionRecord:
@@ -91,3 +100,24 @@ class ItemResults:
 def _add(part: dict[str, set[str]], nodeid: str) -> None:
     file, _, inside = nodeid.partition("::")
     part.setdefault(file, set()).add(inside)
+
+
+def mark_case_collisions(report: pytest.CollectReport) -> None:
+    """Mark the tests of one collector whose names differ only in case.
+
+    Asked of everything that a file or class holds, before any selection: whether a test runs alone or with its
+    siblings must not change where its golden lies.
+    """
+    found = report.result or ()
+    names = {node.name for node in found}
+    folded = Counter(name.casefold() for name in names)
+    if len(folded) == len(names):
+        return
+    for node in found:
+        if folded[node.name.casefold()] > 1:
+            node.stash[_HAS_CASE_COLLISION] = True
+
+
+def has_case_collision(item: pytest.Item) -> bool:
+    """Tell whether another test's id differs from this one's only in case."""
+    return any(_HAS_CASE_COLLISION in node.stash for node in item.listchain())

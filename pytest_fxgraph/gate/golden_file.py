@@ -14,14 +14,13 @@ from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.gate.collection import has_case_collision, is_worker
 from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import (
     accepting_command,
     golden_layout,
     golden_store,
-    has_case_collision,
-    is_worker,
     shown,
     slashed_path,
     within_folder,

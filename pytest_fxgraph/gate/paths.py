@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -27,7 +26,6 @@ _REPEATED = (
     (GOLDEN_DIR.key, GOLDEN_DIR.option),
     (LEVEL.key, LEVEL.option),
 )
-_HAS_CASE_COLLISION = pytest.StashKey[bool]()
 _LAYOUT = pytest.StashKey[GoldenLayout]()
 _STORE: pytest.StashKey[GoldenStore] = pytest.StashKey()
 STARTED_IN = "fxgraph_started_in"  # the controller of pytest-xdist sends this to its workers
@@ -49,11 +47,6 @@ def _repeated_options(config: pytest.Config) -> Iterator[tuple[str, str]]:
         values = [str(value) for value in (given if isinstance(given, list) else [given]) if value]
         # pytest 9 keeps --strict-markers of addopts among them; strictness finds no other tests and no other files.
         yield from ((option, value) for value in values if not (option == "-o" and value.startswith("strict")))
-
-
-def is_worker(config: pytest.Config) -> bool:
-    """Return whether this process is a worker of pytest-xdist. Workers read and compare; the controller writes."""
-    return hasattr(config, "workerinput")
 
 
 def started_in(config: pytest.Config) -> str:
@@ -128,24 +121,3 @@ def slashed_path(path: str | Path, start: str | Path) -> str:
         return os.path.relpath(path, start).replace(os.sep, "/")
     except ValueError:
         return str(path).replace(os.sep, "/")
-
-
-def mark_case_collisions(report: pytest.CollectReport) -> None:
-    """Mark the tests of one collector whose names differ only in case.
-
-    Asked of everything that a file or class holds, before any selection: whether a test runs alone or with its
-    siblings must not change where its golden lies.
-    """
-    found = report.result or ()
-    names = {node.name for node in found}
-    folded = Counter(name.casefold() for name in names)
-    if len(folded) == len(names):
-        return
-    for node in found:
-        if folded[node.name.casefold()] > 1:
-            node.stash[_HAS_CASE_COLLISION] = True
-
-
-def has_case_collision(item: pytest.Item) -> bool:
-    """Tell whether another test's id differs from this one's only in case."""
-    return any(_HAS_CASE_COLLISION in node.stash for node in item.listchain())

@@ -136,7 +136,7 @@ def test_blocks_in_blocks_cannot_stand_for_more_nodes_than_memory_holds():
         "",
     ]
 
-    with pytest.raises(GoldenFormatError, match="it has more than 150,000 nodes, modules and tensors"):
+    with pytest.raises(GoldenFormatError, match="it has more than 300,000 nodes, modules and tensors"):
         decode("\n".join(lines), "g.yaml")
 
 

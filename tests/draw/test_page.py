@@ -115,3 +115,16 @@ def test_a_graph_that_cannot_be_read_is_told_in_words():
 
     assert "it is corrupt" in page
     assert data_of(page) == []
+
+
+def test_the_page_of_a_large_overlay_says_what_its_picture_leaves_out(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.draw.page._MOST_NODES", 10)
+    monkeypatch.setattr("pytest_fxgraph.draw.page._MOST_NODES_OF_A_PART", 4)
+    calls = [f"%n{place} = torch.neg(%n{place - 1})" for place in range(1, 20)]
+    before = document("\n".join(["%n0 = input n0", *calls, "return %n19"]))
+    after = document("\n".join(["%n0 = input n0", *calls, "return %n18"]))
+
+    page = page_text(PageContent("two"), [PageGraph("net.yaml", "mismatch", "", "words", before, after)])
+
+    assert "The picture shows 3 of 21 nodes, around what differs; 18 are left out, and the words list" in page
+    assert len(data_of(page)[0]["nodes"]) == 3
