@@ -217,7 +217,8 @@ class Graph:
         check_target(unique, op, target)
         inputs: dict[Node, None] = {}
         args = freeze(args, inputs) if args else ()
-        node = make_node(self, op, target, args, freeze(kwargs, inputs) if kwargs else NO_KWARGS, inputs, unique)
+        kwargs = freeze(kwargs, inputs) if kwargs else NO_KWARGS
+        node = make_node(self, op, target, args, kwargs, tuple(inputs), unique)
         node._type = type_expr
         if self._owning_module is not None:
             for hook in getattr(self._owning_module, "_create_node_hooks", None) or ():

@@ -119,7 +119,8 @@ class Node(Value):
     _erased: bool
     _args: tuple[Any, ...]
     _kwargs: dict[str, Any]
-    _input_nodes: dict[Node, None]
+    # Each value in the arguments once, in reading order. Mostly the tuple of the one argument itself.
+    _input_nodes: tuple[Node, ...]
     _repr_fn: Callable[[Node], str] | None
     # Becomes a dict at its first reading. The metadata of most nodes is never read.
     _meta: dict[str, Any] | ModuleCall | None
@@ -142,7 +143,8 @@ class Node(Value):
         check_target(name, op, target)
         inputs: dict[Node, None] = {}
         args = freeze(args, inputs) if args else ()
-        set_fields(self, graph, name, op, target, args, freeze(kwargs, inputs) if kwargs else NO_KWARGS, inputs)
+        kwargs = freeze(kwargs, inputs) if kwargs else NO_KWARGS
+        set_fields(self, graph, name, op, target, args, kwargs, tuple(inputs))
         self._type = return_type
 
     # The place of the node in its graph's list.
@@ -276,7 +278,7 @@ class Node(Value):
         # reader to the end.
         for value in self._input_nodes:
             value.users.pop(self, None)
-        self._args, self._kwargs, self._input_nodes = args, kwargs, inputs
+        self._args, self._kwargs, self._input_nodes = args, kwargs, tuple(inputs)
         for value in inputs:
             value.users[self] = None
 
@@ -289,7 +291,7 @@ class Node(Value):
         self._args = map_values(self._args, _nothing)
         if self._kwargs:
             self._kwargs = map_values(self._kwargs, _nothing)
-        self._input_nodes = {}
+        self._input_nodes = ()
 
     @property
     def all_input_nodes(self) -> list[Node]:
@@ -315,7 +317,7 @@ class Node(Value):
         self.graph.before_change()
         inputs: dict[Any, None] = {}
         self._args = (*self._args[:idx], *freeze((arg,), inputs), *self._args[idx:])
-        self._input_nodes = {**self._input_nodes, **inputs}
+        self._input_nodes = tuple({**dict.fromkeys(self._input_nodes), **inputs})
         for value in inputs:
             value.users[self] = None
 
@@ -344,11 +346,12 @@ class Node(Value):
         if self._kwargs:
             self._kwargs = replace_value(self._kwargs, old_input, new_input)
         if len(before) == 1 and old_input in before:  # the frequent case
-            self._input_nodes = {new_input: None}
+            self._input_nodes = (new_input,)
             old_input.users.pop(self, None)
             new_input.users[self] = None
             return
-        self._input_nodes = inputs = {new_input if value is old_input else value: None for value in before}
+        inputs = {new_input if value is old_input else value: None for value in before}
+        self._input_nodes = tuple(inputs)
         # The reader moves to the end of the users of all its inputs, as in _set_arguments.
         old_input.users.pop(self, None)
         for value in inputs:
@@ -502,10 +505,10 @@ def set_fields(
     target: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    inputs: dict[Node, None],
+    inputs: tuple[Node, ...],
     last: Node | None = None,
 ) -> Node:
-    """Fill a new node and return it. `args` and `kwargs` are immutable, and `inputs` are the values in them.
+    """Fill a new node and return it. `args` and `kwargs` are immutable, and `inputs` are the values in them, each once.
 
     The node follows `last`, the last node of a list. Without `last`, it is outside of any list.
     """

@@ -201,7 +201,7 @@ def _insert_copy(graph: Graph, after: Node, node: Node, copies: dict[Node, Any])
     ]
     args = freeze(tuple(mapped), inputs)
     kwargs = freeze(map_values(node._kwargs, copies.__getitem__), inputs) if node._kwargs else node._kwargs
-    copied = make_node(graph, node._op, node._target, args, kwargs, inputs)
+    copied = make_node(graph, node._op, node._target, args, kwargs, tuple(inputs))
     copied._name = graph._graph_namespace.create_name(node._name, None)
     copied._type = node._type
     copied._meta = copy.copy(node._meta) if isinstance(node._meta, dict) else node._meta

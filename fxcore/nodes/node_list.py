@@ -104,10 +104,10 @@ def make_node(
     target: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    inputs: dict[Node, None],
+    inputs: tuple[Node, ...],
     name: str = "",
 ) -> Node:
-    """Return a node outside of any list. `args` and `kwargs` are immutable; `inputs` are the values in them."""
+    """Return a node outside of any list. `args` and `kwargs` are immutable; `inputs` are the values in them, once."""
     return set_fields(_new(Node), graph, name, op, target, args, kwargs, inputs)
 
 
@@ -133,12 +133,11 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
             return node
         args, kwargs = node._args, node._kwargs
         if len(args) == 1 and type(args[0]) is Node and not kwargs:  # frequent; saves a tenth of the time
-            value = copies[args[0]]
-            args, inputs = (value,), {value: None}
+            args = inputs = (copies[args[0]],)
         else:
             args = map_values(args, copies.__getitem__)
             kwargs = map_values(kwargs, copies.__getitem__) if kwargs else kwargs
-            inputs = {copies[value]: None for value in node._input_nodes}
+            inputs = tuple({copies[value]: None for value in node._input_nodes})
         name = take_name(name_parts(node._name))
         copied = set_fields(_new(Node), graph, name, node._op, node._target, args, kwargs, inputs, root._prev)
         copies[node] = copied

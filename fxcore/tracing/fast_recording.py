@@ -35,7 +35,7 @@ def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
         target: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        inputs: dict[Any, None],
+        inputs: tuple[Node, ...],
         wish: NameParts,
         place: Place,
         call: ModuleCall | None,
@@ -82,7 +82,7 @@ def fast_recording(tracer: Any, proxy_class: type[Any], general: Callable[..., A
             wish = parts_for_text(target) if type(target) is str else name_parts(graph._target_to_str(target))
         scope, call = tracer.scope, tracer._current_call() if tracer.module_stack else None
         place = scope.module_path, scope.module_type
-        return added(kind, target, tuple(node_args), node_kwargs, inputs, wish, place, call)
+        return added(kind, target, tuple(node_args), node_kwargs, tuple(inputs), wish, place, call)
 
     def record_leaf(module: nn.Module, value: Any) -> Any:
         path = paths.get(module)
@@ -92,7 +92,7 @@ def fast_recording(tracer: Any, proxy_class: type[Any], general: Callable[..., A
         counts[path] = count + 1
         place = (path, type(module))
         call = nested_call(tracer._current_call(), f"{path}@{count}" if count else path, place)
-        node = value.node
-        return added("call_module", path, (node,), NO_KWARGS, {node: None}, parts_for_text(path), place, call)
+        inputs = (value.node,)
+        return added("call_module", path, inputs, NO_KWARGS, inputs, parts_for_text(path), place, call)
 
     return FastRecording(record, record_leaf)

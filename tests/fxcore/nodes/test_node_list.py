@@ -76,7 +76,7 @@ def test_a_made_node_is_among_the_users_of_its_inputs_and_in_no_list():
     graph = Graph()
     x = graph.placeholder("x")
 
-    node = make_node(graph, "call_function", torch.relu, (x,), {}, {x: None})
+    node = make_node(graph, "call_function", torch.relu, (x,), {}, (x,))
 
     assert list(x.users) == [node]
     assert node.next is node.prev is node
