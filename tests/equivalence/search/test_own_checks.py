@@ -97,13 +97,13 @@ def test_a_check_that_the_graph_lost_is_found_with_its_line_and_an_input(model, 
 def test_an_assertion_that_a_pass_removed_is_found():
     model = ByTorch()
     graph_module = fxcore.symbolic_trace(model)
-    FxEquivalence()(model, INPUTS, graph=graph_module, search=30)
+    FxEquivalence()(model, INPUTS, graph=graph_module, search=12)
     (node,) = graph_module.graph.find_nodes(op="call_function", target=torch._assert)
     graph_module.graph.erase_node(node)
     graph_module.recompile()
 
     with pytest.raises(MismatchError, match="too many rows"):
-        FxEquivalence()(model, INPUTS, graph=graph_module, search=30)
+        FxEquivalence()(model, INPUTS, graph=graph_module, search=12)
 
 
 class Viewed(nn.Module):
@@ -133,13 +133,13 @@ class Normed(nn.Module):
     ids=["operator", "module of torch"],
 )
 def test_a_refusal_of_torch_is_no_check_of_the_model(model, graph):
-    FxEquivalence()(model, INPUTS, graph=fxcore.symbolic_trace(graph), search=30)
+    FxEquivalence()(model, INPUTS, graph=fxcore.symbolic_trace(graph), search=12)
 
 
-@pytest.mark.parametrize("frontend", ["dynamo", "export", "make_fx"])
+@pytest.mark.parametrize("frontend", [pytest.param("dynamo", marks=pytest.mark.slow), "export", "make_fx"])
 @pytest.mark.parametrize("model", [OfRows(), OfDtype(), OfNumber()], ids=lambda model: type(model).__name__)
 def test_a_capture_whose_conditions_torch_keeps_elsewhere_is_not_accused(model, frontend):
-    FxEquivalence()(model, INPUTS, frontend=frontend, search=30)
+    FxEquivalence()(model, INPUTS, frontend=frontend, search=12)
 
 
 @pytest.mark.parametrize("model", [OfRows(), OfDtype(), OfNumber()], ids=lambda model: type(model).__name__)
@@ -147,7 +147,7 @@ def test_a_capture_whose_conditions_torch_keeps_elsewhere_is_not_accused(model, 
 def test_a_trace_with_an_example_holds_the_check_as_a_guard(model, enforce_guards):
     graph_module = fxcore.symbolic_trace(model, example_inputs=(INPUTS,), enforce_guards=enforce_guards)
 
-    FxEquivalence()(model, INPUTS, graph=graph_module, search=30)
+    FxEquivalence()(model, INPUTS, graph=graph_module, search=12)
 
 
 def raised_by(function):
