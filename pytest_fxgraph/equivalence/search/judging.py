@@ -21,7 +21,9 @@ from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.fp64_reference import widened_arguments
 from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.run import InterpreterCall, RunFailure, RunSettings, run_model
+from pytest_fxgraph.equivalence.search.own_checks import has_checks_elsewhere, own_refusal
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import (
@@ -84,18 +86,39 @@ class Judge:
     mode: str | None
     guard: Snapshot
     device: str = "cpu"
+    lost_check: tuple[Arguments, Mismatch] | None = None  # an input that eager's own check refuses, and not the graph
 
     def accepts(self, arguments: Arguments) -> bool:
-        """Return whether eager runs on an input and no guard of the graph refuses the input."""
-        self.guard.include(self.model)
-        self.guard.include(self.graph_call.graph)
-        names = StateNames(self.guard.state_of(self.model))
-        settings = RunSettings(arguments, names, self.guard, self.check.seed, grads=False)
+        """Return whether eager runs on an input and no guard of the graph refuses the input.
+
+        The first input that eager's own check refuses, and the graph answers, becomes `lost_check`.
+        """
+        settings = self._settings_for(arguments)
         with globals_kept(settings=False), quiet():
-            if isinstance(run_model(self.model, self.model, settings), RunFailure):
+            expected = run_model(self.model, self.model, settings)
+            if isinstance(expected, RunFailure):
+                if self.lost_check is None and (mismatch := self._lost_check(expected, settings)) is not None:
+                    self.lost_check = arguments, mismatch
                 return False
             obtained = run_model(self.graph_call.call, self.graph_call.graph, settings)
             return not (isinstance(obtained, RunFailure) and _is_of_guard(obtained.error))
+
+    def _settings_for(self, arguments: Arguments) -> RunSettings:
+        self.guard.include(self.model)
+        self.guard.include(self.graph_call.graph)
+        names = StateNames(self.guard.state_of(self.model))
+        return RunSettings(arguments, names, self.guard, self.check.seed, grads=False)
+
+    def _lost_check(self, refusal: RunFailure, settings: RunSettings) -> Mismatch | None:
+        """Return the mismatch of a graph that answers where a check in the model's own code raised."""
+        place = own_refusal(refusal.error, self.model)
+        if place is None or has_checks_elsewhere(self.graph_call.graph):
+            return None
+        if isinstance(run_model(self.graph_call.call, self.graph_call.graph, settings), RunFailure):
+            return None
+        first, _, _ = str(refusal.error).partition("\n")
+        reason = f"{type(refusal.error).__name__}: {first}"
+        return Mismatch("error", "eager", f"refuses an input that the graph answers: {reason} ({place})")
 
     def check_of(self, space: SearchSpace, recipe: Recipe) -> EquivalenceCheck:
         """Return the check of one input."""
@@ -114,6 +137,8 @@ class Judge:
         check = replace(self.check_of(space, recipe), reproduction=None, explains=False)
         with context_of(recipe, self.device), quiet():
             error = self._compare(check, self.model, self.graph_call, self.guard)
+            if error is Verdict.REFUSED:
+                return self._refused(check)
             if isinstance(error, Verdict):
                 return error
             if error.mismatches[0].kind == "error" and _is_of_guard(error.__cause__):
@@ -130,6 +155,17 @@ class Judge:
             if kinds <= _OF_VALUES | _OF_LAYOUT and self._is_explained(check, ignored, is_extreme=is_extreme):
                 return Verdict.ROUNDED
         return error
+
+    def _refused(self, check: EquivalenceCheck) -> Verdict | MismatchError:
+        settings = self._settings_for(check.arguments)
+        with globals_kept(settings=False):
+            expected = run_model(self.model, self.model, settings)
+            mismatch = self._lost_check(expected, settings) if isinstance(expected, RunFailure) else None
+        return Verdict.REFUSED if mismatch is None else self.error_of(mismatch)
+
+    def error_of(self, mismatch: Mismatch) -> MismatchError:
+        """Return the error of a mismatch beside the comparison."""
+        return mismatch_error([mismatch], CheckContext(self.check.subject, self.mode))
 
     def _compare(
         self, check: EquivalenceCheck, model: Any, graph_call: GraphCall, guard: Snapshot | None

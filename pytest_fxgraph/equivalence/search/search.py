@@ -14,11 +14,11 @@ from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.choices import SEARCH_VALUES_NAMED, SearchValues
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.mismatch import LINES, WIDTH, CheckContext
+from pytest_fxgraph.equivalence.mismatch import LINES, WIDTH, CheckContext, Mismatch
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
-from pytest_fxgraph.errors import ChoiceError, MismatchError
+from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError
 from pytest_fxgraph.settings import SEARCH_SECONDS
 
 
@@ -128,6 +128,8 @@ class _Search:
         is_finite = self._budget.values == "finite"
         finder = SpaceFinder(judge.check.arguments, judge.graph_call.graph, judge.accepts, seconds, is_finite=is_finite)
         space = finder.find()
+        if judge.lost_check is not None:
+            self._raise_lost_check(*judge.lost_check)
         # Imported here because the file needs hypothesis, an extra.
         from pytest_fxgraph.equivalence.search.drawing import smallest
 
@@ -183,11 +185,23 @@ class _Search:
                 judge.check_of(space, smallest).run(judge.model, judge.graph_call, judge.mode, judge.guard)
             except MismatchError as explained:
                 error = explained
+            except EagerError:
+                pass  # a check of the model's own code that the graph lost
         assert isinstance(error, MismatchError)
         facts = [f"try {self._tries} of {self._budget.tries}", f"seed {judge.check.seed}"]
         facts += [_CONTEXTS[smallest.context]] if smallest.context else []
         facts += ["called twice"] if smallest.second_call else []
-        found = f"found by search, {', '.join(facts)}; smallest input: {describe(space.make(smallest))}"
+        self._raise_at(error, f"found by search, {', '.join(facts)}; smallest input: {describe(space.make(smallest))}")
+
+    def _raise_lost_check(self, arguments: Arguments, mismatch: Mismatch) -> NoReturn:
+        __tracebackhide__ = True
+        found = f"found by search, which asked eager for the inputs that it accepts; input: {describe(arguments)}"
+        self._raise_at(self._judge.error_of(mismatch), found)
+
+    @staticmethod
+    def _raise_at(error: MismatchError, found: str) -> NoReturn:
+        """Raise a mismatch with the account of its input."""
+        __tracebackhide__ = True
         head, *rest = str(error).splitlines()
         shown = f"  {found}" if len(found) <= WIDTH - 2 else f"  {found[: WIDTH - 5]}..."
         message = "\n".join([head, shown, *rest][:LINES])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,12 @@ _ELEMENTS = 2**16  # the most elements of a try, unless the example has more
 _VARIED = 2**12  # the values that a large try should compare
 _SMALL = (1, 2, 3, 4, 5, 7, 8)
 _LARGEST_INDEX = 2**20
+_OTHER_DTYPES = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    torch.float64: torch.float32,
+    torch.int64: torch.int32,
+    torch.int32: torch.int64,
+}
 
 
 class _Limit(NamedTuple):
@@ -58,6 +65,7 @@ class SpaceFinder:
             scalars=tuple(_scalars(arguments, nodes)),
             contexts=CONTEXTS[:2] if calls_operators else CONTEXTS,
         )
+        self._calls_operators = calls_operators
         self._limits = _limits_of(graph, nodes, self._space) if calls_operators else None
 
     def find(self) -> SearchSpace:
@@ -66,10 +74,22 @@ class SpaceFinder:
             self._widen_integers(index)
         for dims in self._groups():
             self._add_variable(dims)
+        if not self._calls_operators:
+            self._ask_for_other_dtypes()
         return self._space
 
     def _asks(self, space: SearchSpace) -> bool:
         return time.monotonic() < self._end and self._accepts(space.make(space.example()))
+
+    def _ask_for_other_dtypes(self) -> None:
+        """Ask for another dtype of each tensor. The space keeps dtypes, but the answer may show a lost check."""
+        for index, each in enumerate(self._space.tensors):
+            other = _OTHER_DTYPES.get(each.example.dtype)
+            if other is not None and time.monotonic() < self._end:
+                made = self._space.make(self._space.example())
+                drawn = _drawable(made)[index]
+                args, kwargs = copy.deepcopy((made.args, made.kwargs), {id(drawn): drawn.detach().to(other)})
+                self._accepts(Arguments(args, kwargs))
 
     def _groups(self) -> Iterator[list[Dim]]:
         """Yield the dimensions that may change; dimensions that must agree come together."""
