@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 from fxcore.node import Node
 from fxcore.node_data.purity import called_module, effects_of_node, is_impure
 from fxcore.nodes.dead_code import may_alias
+from fxcore.operators.kinds import overload_behind
 
 __all__ = ["SharedStorage", "StorageSets", "is_repeatable"]
 
@@ -29,7 +30,8 @@ def is_repeatable(node: Node, module: Any) -> bool:
         layer: nn.Module = called_module(node, module)
         hooks = any(vars(layer).get(name) for name in ("_forward_hooks", "_forward_pre_hooks"))
         return "non_aliasing" in effects.facts and not hooks
-    return isinstance(node.target, OpOverload) or "non_aliasing" in effects.facts or "view" in effects.facts
+    is_operator = isinstance(overload_behind(node.target), OpOverload)
+    return is_operator or "non_aliasing" in effects.facts or "view" in effects.facts
 
 
 class StorageSets:
@@ -125,7 +127,7 @@ class SharedStorage:
         effects = effects_of_node(node, self._module)
         for value in effects.written(node.args, node.kwargs):
             yield from _nodes(value)
-        if not (effects.facts or isinstance(node.target, OpOverload)):
+        if not (effects.facts or isinstance(overload_behind(node.target), OpOverload)):
             yield from node.all_input_nodes  # a function of the user, or an unknown one
 
     def _written_by_module(self, node: Node) -> Iterator[Node]:

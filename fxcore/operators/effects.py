@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
-from fxcore.operators.kinds import is_packet, operator_name, overloads_of, schema_of, tags_of
+from fxcore.operators.kinds import is_packet, operator_name, overload_behind, overloads_of, schema_of, tags_of
 from fxcore.operators.layers import draws_randomly, layer_traits, updates_state, works_in_place
 from fxcore.operators.table import (
     NO_FACTS,
@@ -195,7 +195,8 @@ def _packet_effects(packet: Any) -> Effects:
 
 def _overload_effects(target: Any, schema: Any, name: str) -> Effects:
     """Return the effects of an overload: its schema says its writes and aliases."""
-    own = facts_of_operator(target) if isinstance(target, OpOverload) else NO_FACTS
+    known = overload_behind(target)
+    own = facts_of_operator(known) if isinstance(known, OpOverload) else NO_FACTS
     if "side_effect" in facts_of_name(name):
         return _IO._replace(facts=own)
     facts = facts_of_name(name.split(".")[-2])

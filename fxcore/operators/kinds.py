@@ -83,6 +83,12 @@ def dialect_of(target: Any) -> str | None:
     return next((dialect for dialect in _dialect(target) if name.startswith(f"{dialect}.")), None)
 
 
+def overload_behind(target: Any) -> Any:
+    """Return torch's overload behind an overload of a dialect; any other target itself."""
+    wrapped = getattr(target, "_op", None)
+    return wrapped if isinstance(wrapped, OpOverload) else target
+
+
 def _dialect(target: Any) -> list[str]:
     """Return the dialect of an operator, read off its class name: `EdgeOpOverload` belongs to `edge`."""
     kind = type(target).__name__

@@ -19,10 +19,16 @@ from fxcore.interpreter import Transformer
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.operators.kinds import dialect_of, operator_name
+from fxcore.operators.table import name_of_function
 from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass, rebuilt
+from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass, keep_hooks, rebuilt
 from fxcore.state.writes import OperatorMode
-from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
+from fxcore.transforms.analysis.operator_names import (
+    formula_name,
+    formula_name_of_operator,
+    formula_name_of_target,
+)
 from fxcore.transforms.fusion.calls import has_hooks, place_of
 
 __all__ = ["Decompose", "DecomposeOperators", "torch_rules"]
@@ -58,15 +64,36 @@ class Decompose(PassBase):
             following = retracing.transform(keep_types=True)
             applied |= retracing.applied
             if not retracing.applied:
-                left = tuple([Left(*item) for item in retracing.left.items()])
+                reasons = {**_other_spellings_of(self.rules, current), **retracing.left}
+                left = tuple([Left(*item) for item in reasons.items()])
                 # A graph without changes must keep its names.
                 return ReportedResult(current, bool(applied), Report(tuple(sorted(applied)), left))
             following.graph.eliminate_dead_code()
             current = rebuilt(following)
+            keep_hooks(current, graph_module)
         raise PassError(
             f"after {self.most_rounds} rounds rules still apply, for {', '.join(sorted(retracing.applied))}: a rule "
             "gives what it is for; let it return NotImplemented where it is to stay"
         )
+
+
+def _other_spellings_of(rules: Rules, gm: GraphModule) -> dict[str, str]:
+    """Return the calls of a graph without a rule that are another spelling of a call with a rule."""
+    wanted = {formula_name_of_target(key): key for key in rules}
+    left: dict[str, str] = {}
+    for node in gm.graph.nodes:
+        module = get_attribute(gm, str(node.target)) if node.op == "call_module" else None
+        key = wanted.get(formula_name(node, module)) if node.op.startswith("call_") else None
+        if key is not None:
+            called = type(module) if module is not None else node.target
+            left[place_of(node)] = f"it calls {_shown(called)}; the rule is for {_shown(key)}, which computes the same"
+    return left
+
+
+def _shown(target: Any) -> str:
+    if isinstance(target, str):
+        return f"the method {target}"
+    return target.__qualname__ if isinstance(target, type) else operator_name(target) or name_of_function(target)
 
 
 class _Retracing(Transformer):
@@ -178,7 +205,14 @@ class DecomposeOperators(RewritingPass):
         names = {formula_name_of_operator(target) for target in self.rules}
         calls = [node for node in gm.graph.nodes if node.op in ("call_function", "call_method")]
         others = [node for node in calls if not isinstance(node.target, OpOverload) and formula_name(node) in names]
-        return dict.fromkeys([node.name for node in others], _NO_OPERATOR)
+        return {node.name: _reason_of_other_spelling(node) for node in others}
+
+
+def _reason_of_other_spelling(node: Node) -> str:
+    dialect = dialect_of(node.target)
+    if dialect is None:
+        return _NO_OPERATOR
+    return f"it is an operator of the dialect {dialect}; decompose the program before its lowering to {dialect}"
 
 
 class _FakeValues:

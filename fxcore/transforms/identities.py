@@ -11,6 +11,7 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.operators.kinds import overload_behind
 from fxcore.passes.infra.working_copy import Changes, RewritingPass
 from fxcore.transforms.fusion.calls import has_hooks, place_of
 
@@ -68,9 +69,10 @@ def _reason_to_stay(node: Node, gm: GraphModule) -> str | None:
         if has_hooks(module):
             return "it has hooks, which would no longer run"
         return _DROPS if is_dropout and module.training and module.p else ""
-    if node.op != "call_function" or node.target not in _DROPOUT_FUNCTIONS:
+    function = overload_behind(node.target)
+    if node.op != "call_function" or function not in _DROPOUT_FUNCTIONS:
         return None
-    name, position, default = _DROPOUT_FUNCTIONS[node.target]
+    name, position, default = _DROPOUT_FUNCTIONS[function]
     rate = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
     is_training = node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
     return "" if rate == 0 or is_training is False else _DROPS

@@ -9,6 +9,7 @@ from torch._ops import OpOverload
 
 import fxcore
 from fxcore.node_data.arguments import map_values
+from fxcore.operators.kinds import overload_behind
 from fxcore.state.snapshot import Snapshot, globals_kept, kept
 from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.captures.subjects import to_graph_module
@@ -112,7 +113,9 @@ def _follows_from_inputs(node: fxcore.Node) -> bool:
     """
     from torch._guards import detect_fake_mode
 
-    if not isinstance(node.target, OpOverload) or any(_RECORDED not in each.meta for each in node.all_input_nodes):
+    if not isinstance(overload_behind(node.target), OpOverload) or any(
+        _RECORDED not in each.meta for each in node.all_input_nodes
+    ):
         return False
     args, kwargs = (map_values(each, _recorded_of) for each in (node.args, node.kwargs))
     recorded = node.meta[_RECORDED]

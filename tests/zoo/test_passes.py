@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 import fxcore
 from fixtures.catalog import CATALOG, real_models, small_models
+from fixtures.lowered import in_the_edge_dialect
 from fixtures.model_entry import entry
 from fixtures.models.pytorchcv_models import classifier, image
 from fxcore import interop
 from fxcore.errors import FxError
 from fxcore.passes.dialect.common.cse_pass import CSEPass
 from fxcore.passes.infra.pass_base import PassResult
+from fxcore.transforms.analysis.operator_names import formula_name
 from fxcore.transforms.constant_folding import FoldConstants
 from fxcore.transforms.dead_code import DeadCodeElimination
 from fxcore.transforms.decomposition import Decompose, DecomposeOperators, torch_rules
@@ -25,6 +29,7 @@ from fxcore.transforms.exchange import ExchangeActivations, MoveTo
 from fxcore.transforms.extraction import extract_between
 from fxcore.transforms.fusion.activations import FuseActivations
 from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
+from fxcore.transforms.fusion.calls import Fused, place_of
 from fxcore.transforms.identities import RemoveIdentities
 from fxcore.transforms.inlining import Inline, Outline
 from fxcore.transforms.instrumentation import Instrument, RemoveInstruments, Timing, ValueGuard
@@ -122,25 +127,98 @@ def check(expected, obtained, least=50):
 def captured(model, original, form):
     """Return the graph of a model, or skip where it cannot be had in that form."""
     inputs, keywords = model.example_inputs(), dict(model.example_kwargs())
-    if form == "symbolic":
-        if model.is_symbolic:
-            return fxcore.symbolic_trace(original)
+    if form == "symbolic" and model.is_symbolic:
+        return fxcore.symbolic_trace(original)
+    if form in ("symbolic", "example"):
         try:
             return fxcore.symbolic_trace(original, example_inputs=inputs, example_kwargs=keywords)
         except FxError as error:
             pytest.skip(f"cannot be traced: {error}")
     try:
+        if form == "make_fx":
+            with torch.no_grad():
+                return interop.from_torch(make_fx(lambda *args: original(*args, **keywords))(*inputs))
         program = torch.export.export(original, inputs, keywords)
     except Exception as error:  # torch raises many kinds
-        pytest.skip(f"cannot be exported: {type(error).__name__}")
-    return interop.from_torch((program if form == "exported" else program.run_decompositions()).module())
+        pytest.skip(f"cannot be captured: {type(error).__name__}")
+    made = interop.from_torch((program if form == "exported" else program.run_decompositions()).module())
+    return in_the_edge_dialect(made) if form == "edge" else made
+
+
+FORMS = ("symbolic", "example", "make_fx", "exported", "decomposed", "edge")
+LAYERS = {"linear", "addmm", "convolution", *(f"conv{size}d" for size in "123")}
+ACTIVATIONS = {"relu", "sigmoid", "tanh"}
+# Each pass that reports -> the operators that it is for, under all their spellings.
+CANDIDATES = {
+    FuseBatchNorm: {"batchnorm", "nativebatchnorm", "nativebatchnormlegitnotraining"},
+    FuseActivations: LAYERS,
+    RemoveIdentities: {"dropout", "identity"},
+    ExchangeActivations: ACTIVATIONS,
+    Decompose: {"relu", "silu", "sigmoid"},
+    DecomposeOperators: {"addmm", "relu", "sigmoid", "silu", "gelu", "nativelayernorm"},
+    QuantizeWeights: LAYERS,
+    QuantizeDynamic: LAYERS,
+    QuantizeStatic: LAYERS,
+}
+
+
+def untold(gm, kind, result):
+    """Return the candidates of a pass that are in its result as they were, and that its report does not name."""
+    told = {left.name for left in result.report.left}
+    for each in result.report.changed:
+        told |= {each.layer, *each.joined} if isinstance(each, Fused) else {each}
+    stays = {(node.name, node.target) for node in result.graph_module.graph.nodes}
+    found = []
+    for node in gm.graph.nodes:
+        module = gm.get_submodule(node.target) if node.op == "call_module" else None
+        if (
+            formula_name(node, module) in CANDIDATES[kind]
+            and (node.name, node.target) in stays
+            and place_of(node) not in told
+        ):
+            found.append(node.name)
+    return found
+
+
+class Candidates(nn.Module):
+    """A candidate for each pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.drop, self.head = (
+            nn.Conv2d(3, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.Dropout(),
+            nn.Linear(4, 2),
+        )
+        self.register_buffer("table", torch.ones(2))
+
+    def forward(self, x):
+        y = torch.relu(self.norm(self.conv(x))).mean((2, 3))
+        return self.head(self.drop(y)) * (self.table + 1).exp() + torch.sigmoid(y.sum()) + torch.sigmoid(y.sum())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_pass_changes_a_candidate_or_gives_the_reason_in_every_form(form):
+    model = entry("candidates", Candidates, lambda: (torch.rand(2, 3, 8, 8),))
+    gm = captured(model, model.build().eval(), form)
+    x = model.example_inputs()
+    of_weights = (QuantizeWeights(), QuantizeDynamic(), QuantizeStatic([x]))
+    results = {type(each): each(gm) for each in (*PASSES[:7], DecomposeOperators(torch_rules()), *of_weights)}
+
+    assert {kind: untold(gm, kind, results[kind]) for kind in CANDIDATES} == {kind: [] for kind in CANDIDATES}
+    assert results[FuseBatchNorm].modified
+    assert results[ExchangeActivations].modified
+    assert results[CSEPass].modified
+    assert results[FoldConstants].modified == (form != "symbolic")
+    assert MoveTo(torch.float64)(gm).graph_module(*(each.double() for each in x)).dtype is torch.float64
 
 
 ALL = [*small_models(), *(each for each in CATALOG.values() if not each.is_symbolic)]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["symbolic", "exported", "decomposed"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("model", sample(ALL))
 def test_every_pass_alone_keeps_what_every_captured_form_computes(model, form):
     if model.requires:
@@ -153,8 +231,14 @@ def test_every_pass_alone_keeps_what_every_captured_form_computes(model, form):
     transforms = [*PASSES, FoldConstants(parameters=True), split, split_by_operator]
     if form == "decomposed" and "random" not in model.traits:  # torch's rules draw in another way
         transforms.append(DecomposeOperators(torch_rules()))
-    for transform in transforms:
-        check(expected, outputs(transform(copy.deepcopy(gm)).graph_module, model))
+    if form == "make_fx":
+        model = dataclasses.replace(model, example_kwargs=dict)  # the graph holds them
+    for transform in (*transforms, QuantizeWeights(), QuantizeDynamic()):
+        result = transform(copy.deepcopy(gm))
+        if not isinstance(transform, (QuantizeWeights, QuantizeDynamic)):
+            check(expected, outputs(result.graph_module, model))
+        if type(transform) in CANDIDATES:
+            assert untold(gm, type(transform), result) == []
     if form == "symbolic":
         parts = copy.deepcopy(gm)
         for transform in OF_PARTS:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import nn
 
 from fxcore.errors import PassArgumentError
@@ -16,6 +17,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node_data.attribute_paths import has_attribute
 from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.state.containers import REGISTRIES
 
 __all__ = [
     "Left",
@@ -24,9 +26,14 @@ __all__ = [
     "RewritingPass",
     "check_graph_module",
     "free_name",
+    "keep_hooks",
     "rebuilt",
     "working_copy",
 ]
+
+
+# Attributes that torch.export's checks of inputs read.
+_READ_BY_CHECKS = ("_in_spec", "_out_spec")
 
 
 def check_graph_module(gm: object) -> None:
@@ -64,7 +71,20 @@ def rebuilt(gm: GraphModule) -> GraphModule:
 def _made(gm: GraphModule, graph: Graph) -> GraphModule:
     made = GraphModule(gm, graph, type(gm).__name__)
     made.meta = dict(gm.meta)
+    keep_hooks(made, gm)
     return made
+
+
+def keep_hooks(made: GraphModule, source: GraphModule) -> None:
+    """Let calls of `made` run the hooks of `source`, with the attributes that these may read.
+
+    The checks of inputs of an exported program are such a hook.
+    """
+    for name, value in vars(source).items():
+        if REGISTRIES.get(name) == "hooks":
+            vars(made)[name] = value.copy()
+        elif name in _READ_BY_CHECKS or not (name.startswith("_") or callable(value) or torch.is_tensor(value)):
+            vars(made).setdefault(name, value)
 
 
 def free_name(root: nn.Module, wish: str) -> str:

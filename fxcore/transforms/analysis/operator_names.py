@@ -51,6 +51,13 @@ def formula_name(node: Node, module: nn.Module | None = None) -> str:
     return formula_name_of_operator(node.target) if node.op == "call_function" else node.op
 
 
+def formula_name_of_target(target: Any) -> str:
+    """Return the name of a function, an operator of `torch.ops`, a method (by its name), or the class of a module."""
+    if isinstance(target, str):
+        return _plain(target)
+    return _name_of_class(target) if isinstance(target, type) else formula_name_of_operator(target)
+
+
 @functools.lru_cache(maxsize=4096)
 def formula_name_of_operator(function: Any) -> str:
     """Return the name of a function, builtin, or operator of `torch.ops`."""

@@ -14,6 +14,7 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.operators.kinds import overload_behind
 from fxcore.passes.infra.working_copy import Report
 
 __all__ = [
@@ -99,16 +100,21 @@ class LayerCall:
     groups: int
 
     @property
+    def is_addmm(self) -> bool:
+        """Return whether the weight is transposed, as `addmm` takes it."""
+        return overload_behind(self.node.target) is aten.addmm.default
+
+    @property
     def channels(self) -> int:
         """The number of channels of the result."""
-        if self.node.target is aten.addmm.default:
+        if self.is_addmm:
             return int(self.weight.shape[1])
         return int(self.weight.shape[1] * self.groups if self.is_transposed else self.weight.shape[0])
 
     def scaled(self, scale: torch.Tensor) -> torch.Tensor:
         """Return the weight with each channel of the result multiplied, in the precision of `scale`."""
         weight = self.weight.to(scale.dtype)
-        if self.node.target is aten.addmm.default:
+        if self.is_addmm:
             return weight * scale
         if not self.is_transposed:
             return weight * scale.view(-1, *[1] * (weight.dim() - 1))
@@ -145,7 +151,8 @@ def layer_call(node: Any, gm: GraphModule, layers: tuple[type[nn.Module], ...] =
         return LayerCall(
             node, module, (), module.weight, module.bias, is_linear, isinstance(module, TRANSPOSED), groups
         )
-    names = _layer_functions().get(node.target) if node.op == "call_function" else None
+    function = overload_behind(node.target)
+    names = _layer_functions().get(function) if node.op == "call_function" else None
     if names is None:
         return None
     weight = tensor_of(argument(node, names, "weight"), gm)
@@ -155,7 +162,7 @@ def layer_call(node: Any, gm: GraphModule, layers: tuple[type[nn.Module], ...] =
     bias = tensor_of(bias_node, gm)
     if bias_node is not None and bias is None:
         return None
-    if node.target is aten.addmm.default and (weight.dim() != 2 or bias is None or bias.dim() != 1 or node.kwargs):
+    if function is aten.addmm.default and (weight.dim() != 2 or bias is None or bias.dim() != 1 or node.kwargs):
         return None
     is_transposed = names is _CONV_TRANSPOSED or bool(argument(node, names, "transposed", False))
     is_linear = len(names) == len(_LINEAR)
@@ -171,11 +178,12 @@ def norm_call(node: Node, gm: GraphModule) -> NormCall | None:
         statistics = (norm.running_mean, norm.running_var)
         source = node.args[0] if node.args else node.kwargs.get("input")
         return NormCall(node, source, node, norm.training, *statistics, norm.weight, norm.bias, norm.eps)
-    names = _NORM_FUNCTIONS.get(node.target) if node.op == "call_function" else None
+    function = overload_behind(node.target)
+    names = _NORM_FUNCTIONS.get(function) if node.op == "call_function" else None
     if names is None:
         return None
     result: Node | None = node
-    if node.target in _NORMS_WITH_STATISTICS:
+    if function in _NORMS_WITH_STATISTICS:
         readers = list(node.users)
         result = readers[0] if len(readers) == 1 and readers[0].args[1:] == (0,) else None
     read = {name: tensor_of(argument(node, names, name), gm) for name in ("running_mean", "running_var", *_SCALE)}
@@ -195,8 +203,9 @@ def tensor_of(value: Any, gm: GraphModule) -> torch.Tensor | None:
     if value.op == "get_attr":
         found = get_attribute(gm, str(value.target))
         return found if isinstance(found, torch.Tensor) else None
-    is_turned = value.target is aten.t.default or (
-        value.target is aten.permute.default and value.args[1] in ([1, 0], (1, 0))
+    function = overload_behind(value.target)
+    is_turned = function in (aten.t.default, aten.t_copy.default) or (
+        function in (aten.permute.default, aten.permute_copy.default) and value.args[1] in ([1, 0], (1, 0))
     )
     turned = tensor_of(value.args[0], gm) if is_turned else None
     return None if turned is None else turned.t()
@@ -206,7 +215,7 @@ def has_hooks(module: nn.Module) -> bool:
     """Return whether calling a module does more than its class says: hooks, or a `forward` of its own."""
     own = vars(module)
     is_own = "forward" in own and not isinstance(module, GraphModule)  # a graph module keeps its compiled code there
-    return is_own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward"))
+    return is_own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward", "backward_pre"))
 
 
 def place_of(node: Node) -> str:
@@ -216,7 +225,7 @@ def place_of(node: Node) -> str:
 
 def is_layer_function(node: Node) -> bool:
     """Return whether a node calls a function that applies a convolution or linear layer."""
-    return node.op == "call_function" and node.target in _layer_functions()
+    return node.op == "call_function" and overload_behind(node.target) in _layer_functions()
 
 
 class StateUses:

@@ -7,7 +7,7 @@ import torch
 
 from fixtures.lowered import EdgeOpOverload, EdgeOpOverloadPacket, edge_graph
 from fxcore.operators.effects import function_effects
-from fxcore.operators.kinds import dialect_of, is_packet, operator_name, packet_name, schema_of
+from fxcore.operators.kinds import dialect_of, is_packet, operator_name, overload_behind, packet_name, schema_of
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 
@@ -56,6 +56,12 @@ def test_operators_are_written_by_their_own_name(target, name, packet):
 )
 def test_only_operators_that_stand_for_others_have_a_dialect(target, dialect):
     assert dialect_of(target) == dialect
+
+
+def test_an_overload_of_a_dialect_stands_for_an_overload_of_torch():
+    assert overload_behind(EDGE.Tensor) is ADD.Tensor
+    for target in (ADD.Tensor, ADD, EDGE, twice, torch.add, operator.add, "add"):
+        assert overload_behind(target) is target
 
 
 def test_overloads_have_a_schema_and_packets_have_none():

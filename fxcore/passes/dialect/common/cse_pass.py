@@ -13,7 +13,7 @@ from fxcore.node import Node
 from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
 from fxcore.operators.table import operator_table
 from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import check_graph_module
+from fxcore.passes.infra.working_copy import check_graph_module, keep_hooks
 
 __all__ = ["CSEPass", "get_CSE_banned_ops"]
 
@@ -66,7 +66,9 @@ class CSEPass(PassBase):
         if len(graph.nodes) == len(graph_module.graph.nodes):
             return PassResult(graph_module, False)
         graph.set_codegen(graph_module.graph._codegen)
-        return PassResult(GraphModule(graph_module, graph), True)
+        made = GraphModule(graph_module, graph)
+        keep_hooks(made, graph_module)
+        return PassResult(made, True)
 
     def _key(self, node: Node, copies: dict[Node, Node]) -> Any | None:
         """Return the key that equal nodes share; None for a node that must stay."""

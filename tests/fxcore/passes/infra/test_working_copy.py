@@ -10,9 +10,10 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import PassArgumentError
-from fxcore.interop import on_torch_graphs
+from fxcore.interop import from_torch, on_torch_graphs
 from fxcore.passes.dialect.common.cse_pass import CSEPass
 from fxcore.passes.infra.working_copy import RewritingPass, rebuilt, working_copy
+from fxcore.transforms.decomposition import Decompose
 from fxcore.transforms.identities import RemoveIdentities
 
 
@@ -24,6 +25,42 @@ def test_a_working_copy_shares_layers_and_has_a_graph_of_its_own():
 
     assert len(gm.graph.nodes) == 4
     assert made.get_submodule("0") is gm.get_submodule("0")
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.same = nn.Identity()
+
+    def forward(self, x):
+        return torch.exp(self.same(x)) + torch.exp(x) + torch.exp(x)
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [RemoveIdentities(), CSEPass(), Decompose({torch.exp: lambda x: x.exp()})],
+    ids=lambda each: type(each).__name__,
+)
+def test_hooks_of_the_module_run_in_the_result(apply):
+    gm, calls = fxcore.symbolic_trace(Twice()), []
+    gm.note = "mine"
+    gm.register_forward_pre_hook(lambda module, _: calls.append(module.note))
+
+    made = apply(gm).graph_module
+    made(torch.ones(2))
+
+    assert made is not gm
+    assert calls == ["mine"]
+
+
+def test_the_result_refuses_what_the_program_refuses():
+    program = torch.export.export(Twice(), (torch.ones(3, 4),), strict=False)
+
+    made = CSEPass()(from_torch(program)).graph_module
+
+    assert made(torch.ones(3, 4)).shape == (3, 4)
+    with pytest.raises(RuntimeError, match=r"to be equal to 3, but got 2"):
+        made(torch.ones(2, 4))
 
 
 @pytest.mark.parametrize("apply", [RemoveIdentities(), CSEPass()], ids=["RemoveIdentities", "CSEPass"])

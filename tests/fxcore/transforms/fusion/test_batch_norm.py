@@ -12,6 +12,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
+from fixtures.lowered import in_the_edge_dialect
 from fxcore import interop
 from fxcore.errors import EvalModeError
 from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
@@ -66,7 +67,7 @@ def pair(kind, size, groups=1, bias=True, affine=True):
 
 
 KINDS = [*((kind, size) for kind in ("Conv", "ConvTranspose") for size in (1, 2, 3)), ("Linear", 1)]
-FORMS = ("module", "functional", "exported", "decomposed", "make_fx")
+FORMS = ("module", "functional", "exported", "decomposed", "make_fx", "edge")
 
 
 def graph_of(model, x, form):
@@ -75,7 +76,8 @@ def graph_of(model, x, form):
     if form == "make_fx":
         return interop.from_torch(make_fx(model)(x))
     program = torch.export.export(model, (x,))
-    return interop.from_torch(program if form == "exported" else program.run_decompositions())
+    made = interop.from_torch(program if form == "exported" else program.run_decompositions())
+    return in_the_edge_dialect(made) if form == "edge" else made
 
 
 def norms_in(gm):
