@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from fxcore.transforms.analysis.operator_names import formula_name
 from pytest_fxgraph.captures.subjects import is_exported_program
 from pytest_fxgraph.choices import Promise
 from pytest_fxgraph.equivalence.check import code_is_stale
@@ -31,7 +32,7 @@ _HOOKS = ("forward_pre_hook", "forward_hook", "backward_pre_hook", "backward_hoo
 class GraphFacts:
     """The facts about a graph module or exported program before or after a pass."""
 
-    dead: frozenset[str]  # names of the nodes that have no users and no side effects
+    dead: Mapping[str, str]  # the nodes without users and side effects: the name -> the operator
     meta: dict[str, frozenset[str]]  # by the name of a node: the keys of its meta
     inputs: list[tuple[str, str]]  # names of the inputs that callers give, each with the repr of its default or ""
     # Operators, order and arguments of nodes, modules and settings; names of nodes and their meta do not count.
@@ -69,7 +70,7 @@ class GraphFacts:
         # A copy of the module at the root may have a class of another name.
         kinds = [(path, type(part).__name__) for path, part in parts.items() if path]
         return GraphFacts(
-            frozenset(node.name for node in nodes if not node.users and not node.is_impure()),
+            {node.name: _kind(node) for node in nodes if not node.users and not node.is_impure()},
             {node.name: frozenset(node.meta) for node in nodes},
             [
                 (str(node.target), repr(node.args[0]) if node.args else "")
@@ -104,7 +105,7 @@ class GraphFacts:
                 "call graph_module.recompile() at the end of the transform"
             )
         after = GraphFacts.of(made)
-        dead = after.dead - self.dead
+        dead = self._new_dead_nodes(after)
         if self.interface is not None and after.interface is None:
             # The module of a program reads all state, also state that it does not need.
             dead -= {node.name for node in graph_module.graph.nodes if node.op == "get_attr"}
@@ -149,6 +150,11 @@ class GraphFacts:
                     f"and graph_signature, or check the pass with may_change=({promise!r},) if that is meant"
                 )
 
+    def _new_dead_nodes(self, after: GraphFacts) -> set[str]:
+        """Return the dead nodes of operators that now have more of them. A pass may rename the old ones."""
+        more = Counter(after.dead.values()) - Counter(self.dead.values())
+        return {name for name, kind in after.dead.items() if kind in more and name not in self.dead}
+
     def _check_inputs(self, after: GraphFacts, name: str) -> None:
         __tracebackhide__ = True
         for index, (expected, default) in enumerate(self.inputs):
@@ -191,6 +197,11 @@ class GraphFacts:
             return True
         return any(after.state[name] is not known and not _is_copy(after.state[name], known)
                    for name, known in self.state.items())  # fmt: skip
+
+
+def _kind(node: Any) -> str:
+    """Return the operator of a node, the same for `aten.detach` and `edge.aten.detach_copy`."""
+    return formula_name(node).removesuffix("copy") if node.op.startswith("call_f") else node.op
 
 
 def _graph_module_of(subject: Any) -> Any:

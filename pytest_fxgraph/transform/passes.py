@@ -212,8 +212,8 @@ def _form_asked_for(step: Any, default: Form) -> Form:
     if first is None:
         return default
     annotation = first.annotation
-    if annotation is inspect.Parameter.empty:
-        return default if default in ("graph", "module") else _BY_NAME.get(first.name, default)
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    if annotation is inspect.Parameter.empty or text.rpartition(".")[2] in ("Any", "object"):
+        return default if default in ("graph", "module") else _BY_NAME.get(first.name, default)
     asked = {_BY_ANNOTATION[word] for word in re.findall(r"\w+", text) if word in _BY_ANNOTATION}
     return asked.pop() if len(asked) == 1 else default

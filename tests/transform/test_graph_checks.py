@@ -6,12 +6,14 @@ import copy
 import dataclasses
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch._export.verifier import SpecViolationError
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
 from pytest_fxgraph.transform.fixture import FxTransform
@@ -23,7 +25,7 @@ def check(before: GraphFacts, made: Any, name: str, *, keeps_meta: tuple[str, ..
 
 
 def facts_without_leftovers(graph_module: Any) -> GraphFacts:
-    return dataclasses.replace(GraphFacts.of(graph_module), dead=frozenset())
+    return dataclasses.replace(GraphFacts.of(graph_module), dead={})
 
 
 def traced() -> fxcore.GraphModule:
@@ -36,7 +38,7 @@ def traced() -> fxcore.GraphModule:
 
 
 def test_only_pure_nodes_that_nobody_reads_are_dead():
-    assert GraphFacts.of(traced()).dead == {"exp"}
+    assert GraphFacts.of(traced()).dead == {"exp": "exp"}
 
 
 def test_leftovers_of_the_model_itself_are_not_held_against_the_transform():
@@ -45,6 +47,27 @@ def test_leftovers_of_the_model_itself_are_not_held_against_the_transform():
     check(GraphFacts.of(graph_module), graph_module, "fuse")
     with pytest.raises(AssertionError, match=r"fuse left nodes without users: exp; call graph\.eliminate_dead_code"):
         check(facts_without_leftovers(graph_module), graph_module, "fuse")
+
+
+@pytest.mark.parametrize("target", [torch.ops.aten.detach.default, torch.ops.aten.detach_copy.default])
+def test_dead_nodes_of_the_graph_before_may_get_other_names(target):
+    subject = make_fx(lambda x: torch.relu(x) + x.detach())(torch.ones(2))
+    relu, detached, total, _ = list(subject.graph.nodes)[1:]
+    total.args = (relu, relu)
+    subject.recompile()
+    assert set(GraphFacts.of(subject).dead) == {detached.name}
+
+    def rewritten(gm: torch.fx.GraphModule, times: int = 1) -> None:
+        old = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default)[0]
+        with gm.graph.inserting_after(old):
+            for _ in range(times):
+                gm.graph.call_function(target, old.args)
+        gm.graph.erase_node(old)
+        gm.recompile()
+
+    FxTransform()(rewritten, subject, torch.ones(2))
+    with pytest.raises(AssertionError, match=r"left nodes without users: detach\w*, detach\w*; call"):
+        FxTransform()(partial(rewritten, times=2), subject, torch.ones(2))
 
 
 def test_a_forgotten_recompile_is_named():
@@ -105,9 +128,9 @@ def test_graphs_of_both_packages_are_checked_alike(symbolic_trace):
     graph_module = symbolic_trace(forward)
 
     facts = GraphFacts.of(graph_module)
-    before = dataclasses.replace(facts, dead=frozenset())
+    before = dataclasses.replace(facts, dead={})
 
-    assert facts.dead == {"exp"}
+    assert facts.dead == {"exp": "exp"}
     assert facts.inputs == [("x", "")]
     with pytest.raises(AssertionError, match="fuse left nodes without users: exp"):
         check(before, graph_module, "fuse")

@@ -53,6 +53,14 @@ def named(program: Any, *, verbose: bool = False) -> None:
     GIVEN.append(program)
 
 
+def of_anything(graph_module: Any) -> None:
+    GIVEN.append(graph_module)
+
+
+def of_an_object(program: object) -> None:
+    GIVEN.append(program)
+
+
 PROGRAM, MODULE, GRAPH = "ExportedProgram", "GraphModule", "Graph"
 
 
@@ -65,6 +73,8 @@ PROGRAM, MODULE, GRAPH = "ExportedProgram", "GraphModule", "Graph"
         (on_either, PROGRAM),
         (named, PROGRAM),
         (partial(named, verbose=True), PROGRAM),
+        (of_anything, MODULE),
+        (of_an_object, PROGRAM),
         (lambda gm: GIVEN.append(gm), MODULE),
         (lambda graph_module: GIVEN.append(graph_module), MODULE),
         (lambda anything: GIVEN.append(anything), PROGRAM),
