@@ -6,7 +6,7 @@ import operator
 import pytest
 import torch
 import torch.fx
-from torch import nn
+from torch import _prims_common, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.passes.shape_prop import ShapeProp as TorchShapeProp
 from torch.fx.passes.shape_prop import _extract_tensor_metadata as torch_metadata
@@ -62,6 +62,22 @@ def test_every_node_gets_the_metadata_that_torch_gives_it():
 def test_metadata_of_a_tensor_is_that_of_torch(tensor):
     assert _extract_tensor_metadata(tensor) == torch_metadata(tensor)
     assert _extract_tensor_metadata(tensor, include_contiguity=False).memory_format is None
+
+
+def test_a_tensor_tells_its_layout_itself_and_torch_that_of_one_with_symbolic_sizes(monkeypatch):
+    asked = []
+
+    def ask(tensor, memory_format):
+        asked.append(memory_format)
+        return memory_format is torch.channels_last
+
+    monkeypatch.setattr(_prims_common, "is_contiguous_for_memory_format_or_false", ask, raising=False)
+
+    assert _extract_tensor_metadata(torch.randn(2, 3)).memory_format is torch.contiguous_format
+    assert not asked
+    fake = FakeTensorMode().from_tensor(torch.randn(2, 3))
+    assert _extract_tensor_metadata(fake).memory_format is torch.channels_last
+    assert asked == [torch.contiguous_format, torch.channels_last]
 
 
 def test_nested_results_keep_their_structure():

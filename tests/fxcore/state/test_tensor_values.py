@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -173,3 +175,32 @@ def test_a_buffer_is_kept_up_to_the_largest_size(monkeypatch):
     pool.give_back(kept)
 
     assert pool.take(10) is kept
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not hasattr(mmap, "MADV_HUGEPAGE"), reason="large pages are Linux's")
+@pytest.mark.parametrize(
+    ("size", "platform", "is_large"),
+    [
+        (tensor_values._LARGE_PAGE, "linux", True),
+        (tensor_values._LARGE_PAGE - 1, "linux", False),
+        (tensor_values._LARGE_PAGE, "darwin", False),
+    ],
+)
+def test_large_pages_are_asked_for_where_the_system_has_them(monkeypatch, size, platform, is_large):
+    made = []
+
+    class Pages(mmap.mmap):
+        def madvise(self, *advice):
+            made.append((len(self), *advice))
+
+    monkeypatch.setattr(mmap, "mmap", Pages)
+    monkeypatch.setattr(sys, "platform", platform)
+
+    assert BufferPool().take(size).numel() == size
+    assert made == ([(size, mmap.MADV_HUGEPAGE)] if is_large else [])
+
+
+def test_a_system_without_large_pages_gives_memory_too(monkeypatch):
+    monkeypatch.delattr(mmap, "MADV_HUGEPAGE", raising=False)
+
+    assert BufferPool().take(tensor_values._LARGE_PAGE).numel() == tensor_values._LARGE_PAGE
