@@ -92,9 +92,33 @@ class Finding:
         return {"where": self.where, "description": self.description, "lines": (), "histogram": None}
 
 
-class MismatchError(AssertionError):
+class CheckError(AssertionError):
+    """A failed check that compares no golden. `section` holds the whole text, for the reports of the run."""
+
+    check = ""  # the name in reports
+
+    def __init__(self, message: str, section: str, source: str = "") -> None:
+        super().__init__(message)
+        self.section = section
+        self.source = source  # the user's line, `model.py:12: x = f(x)`; "" for an unknown line
+
+    def report_data(self, nodeid: str) -> dict[str, object]:
+        """Return the failure of a test as plain data; `record_of(NumericFailure, data)` reads it."""
+        headline = str(self).partition("\n")[0]
+        told = {"nodeid": nodeid, "headline": headline, "section": self.section}
+        return {**told, "check": self.check, "source": self.source}
+
+
+class BreakError(CheckError):
+    """A model was not captured whole."""
+
+    check = "capture"
+
+
+class MismatchError(CheckError):
     """Eager and graph differ. `section` holds the whole text, `mismatches` the same facts as data."""
 
+    check = "equivalence"
     MOST_REPORTED = 20
 
     def __init__(
@@ -104,17 +128,11 @@ class MismatchError(AssertionError):
         mismatches: tuple[Finding, ...] = (),
         path: tuple[dict[str, object], ...] = (),
     ) -> None:
-        super().__init__(message)
-        self.section = section
+        super().__init__(message, section)
         self.mismatches = mismatches
         self.path = path  # the steps of the error through the graph, where the check looked for them
 
     def report_data(self, nodeid: str) -> dict[str, object]:
         """Return the failure of a test as plain data; `record_of(NumericFailure, data)` reads it."""
-        return {
-            "nodeid": nodeid,
-            "headline": str(self).partition("\n")[0],
-            "section": self.section,
-            "tensors": [finding.report_data() for finding in self.mismatches[: self.MOST_REPORTED]],
-            "path": list(self.path),
-        }
+        tensors = [finding.report_data() for finding in self.mismatches[: self.MOST_REPORTED]]
+        return {**super().report_data(nodeid), "tensors": tensors, "path": list(self.path)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
-from pytest_fxgraph.errors import MismatchError
+from pytest_fxgraph.errors import CheckError
 from pytest_fxgraph.fixtures import CURRENT_ITEM
 from pytest_fxgraph.fixtures import fx_capture as fx_capture
 from pytest_fxgraph.fixtures import fx_equivalence as fx_equivalence
@@ -174,7 +174,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the outcomes of the attempt on the report. A worker sends reports, and nothing else of a test."""
     report = yield
-    if call.excinfo is not None and isinstance(call.excinfo.value, MismatchError):
+    if call.excinfo is not None and isinstance(call.excinfo.value, CheckError):
         attach_numeric_failure(attempt_of(item), call.excinfo.value, report)
     attempt = begun_attempt(item)
     if attempt is not None:

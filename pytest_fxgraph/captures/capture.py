@@ -14,7 +14,7 @@ from pytest_fxgraph.captures.torch_internals import Unavailable
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES, PLACES_OF_NOTES
 from pytest_fxgraph.document.exported_ranges import bounds_as_numbers
-from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.errors import BreakError, CaptureError
 from pytest_fxgraph.report.printable import counted
 
 _MOST_SHOWN = 20
@@ -234,10 +234,10 @@ class Capture:
     def assert_whole(self) -> None:
         """Check that the model is one graph in each call, without a break or a function left to Python.
 
-        Raises AssertionError with the user's lines and the cure, also if there is no graph at all.
+        Raises BreakError (an AssertionError) with the user's lines and the cure, also if there is no graph at all.
         """
         __tracebackhide__ = True
-        found = [*self.breaks, *self.skipped, *self.fallbacks]
+        found: list[Break | SkippedFrame] = [*self.breaks, *self.skipped, *self.fallbacks]
         if not self.graphs:
             lines = [f"{self.model_name} was not captured: frontend {self.frontend!r} made no graph of it"]
         elif found:
@@ -247,7 +247,9 @@ class Capture:
             return
         # A skipped function is described by the break that made Dynamo skip it.
         told = [*self.breaks.explanation(), *self.fallbacks.explanation()] or self.skipped.explanation()
-        raise AssertionError("\n".join([*lines, *told]))
+        message = "\n".join([*lines, *told])
+        places = [each.place.line_of_source for each in found]
+        raise BreakError(message, message, next(filter(None, places), ""))
 
     @property
     def operators_of(self) -> Any:

@@ -198,7 +198,7 @@ class DynamoLog:
             yield GuardedValue("tensor", name, self._text_of_tensor(name, value))
         elif kind == "NOT_PRESENT_IN_GENERIC_DICT":
             yield GuardedValue("not set", name, guard.create_fn.keywords["attr"])
-        elif kind == "GLOBAL_STATE":
+        elif kind in ("GLOBAL_STATE", "GRAD_MODE"):  # torch 2.6 has the second guard alone, and checks all modes, too
             yield from _modes()
         elif kind == "EMPTY_NN_MODULE_HOOKS_DICT":
             if not _part_or("torch._dynamo.config", "skip_nnmodule_hook_guards", False):
@@ -212,14 +212,13 @@ class DynamoLog:
         """Describe the facts of a tensor that torch compares. A symbolic size is written as in the graph."""
         example = self._tensors.get(name, value)
         sizes = ", ".join(map(str, example.shape))
-        facts = [f"{str(value.dtype).removeprefix('torch.')}[{sizes}]", f"on {value.device}"]
-        if type(value) not in (torch.Tensor, torch.nn.Parameter):
-            facts.append(f"a {type(value).__qualname__}")
-        if value.requires_grad:
-            facts.append("requires grad")
-        if value.layout is torch.strided and not value.is_contiguous():
+        facts = [f"{str(value.dtype).removeprefix('torch.')}[{sizes}] on {value.device}"]
+        is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+        facts += [] if is_plain else [f"a {type(value).__qualname__}"]
+        facts += ["requires grad"] if value.requires_grad else []
+        if is_plain and value.layout is torch.strided and not value.is_contiguous():
             facts.append(f"strides {tuple(value.stride())}")
-        return " ".join(facts[:2]) + "".join(f", {fact}" for fact in facts[2:])
+        return ", ".join(facts)
 
 
 def _name_of(named: Any) -> str:

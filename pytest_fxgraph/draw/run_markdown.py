@@ -71,21 +71,24 @@ def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
         else:
             pages.add(_details(cause, [], is_open=is_open), "text")
     for failure in report.failures:
-        pages.add(_folded(f"{html_code(failure.nodeid)}: eager and graph differ", code_block(failure.section)), "text")
+        said = "eager and graph differ" if failure.check == "equivalence" else html_code(failure.headline)
+        pages.add(_folded(f"{html_code(failure.nodeid)}: {said}", code_block(failure.section)), "text")
     _add_rest(pages, report)
     return "\n".join([*pages.lines, *_left_out(pages.left_out), ""])
 
 
 def _summary(report: RunReport) -> str:
-    failed = len(report.failures)
+    broken = sum(failure.check == "capture" for failure in report.failures)
+    failed = len(report.failures) - broken
     parts = [report.summary] if report.summary else []
     parts += [f"{counted(failed, 'check')} of eager against graph failed"] if failed else []
+    parts += [f"{counted(broken, 'model')} not captured whole"] if broken else []
     return ", ".join(parts) or "no golden was compared"
 
 
 def _add_table(pages: _Pages, causes: Sequence[_Cause], failures: Sequence[NumericFailure]) -> None:
     rows = [_row(cause) for cause in causes]
-    rows += [(code_span(each.nodeid), "eager and graph", code_span(_plain(each)), "") for each in failures]
+    rows += [(code_span(each.nodeid), each.subject, code_span(_plain(each)), "") for each in failures]
     if not rows:
         return
     shown = rows[:_MOST_ROWS]

@@ -26,8 +26,11 @@ def run_page(report: RunReport) -> str:
     if report.unused:
         goldens["not asked for by any test"] = tuple(report.unused)
     told = [report.summary or "no golden was compared"]
-    if report.failures:
-        told.append(f"{counted(len(report.failures), 'test')} computed other results")
+    broken = sum(failure.check == "capture" for failure in report.failures)
+    if len(report.failures) > broken:
+        told.append(f"{counted(len(report.failures) - broken, 'test')} computed other results")
+    if broken:
+        told.append(f"{counted(broken, 'model')} not captured whole")
     if report.strips:
         verb = "was" if len(report.strips) == 1 else "were"
         told.append(f"{counted(len(report.strips), 'lowering')} {verb} followed")
@@ -40,7 +43,7 @@ def run_page(report: RunReport) -> str:
     content = PageContent("Graphs and goldens", summary, clusters, report.sections, goldens, ACCEPT)
     articles = [
         PageArticle(
-            "results that differ",
+            "results that differ" if failure.check == "equivalence" else "graph breaks",
             failure.nodeid,
             "mismatch",
             failure.headline,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_fxgraph.errors import GoldenMissingError, MismatchError
+from pytest_fxgraph.errors import CheckError, GoldenMissingError
 
 if TYPE_CHECKING:
     from pytest_fxgraph.gate.inline_call import InlineCall
@@ -43,7 +43,7 @@ class GoldenAttempt:
         self.uncompared: dict[str, types.TracebackType] = {}
         self._inline_calls: dict[str, InlineCall] = {}  # by the place that names them
         self.sections: list[tuple[str, str]] = []  # for the next report
-        self.numeric_failures: list[str] = []  # headlines
+        self.numeric_failures: list[tuple[str, str]] = []  # the name of a check and its headline
         self.strips: list[StageStrip] = []  # lowerings that fx_stages followed
         self.failed_checks: list[str] = []
         self.first_failed_check: types.TracebackType | None = None
@@ -159,13 +159,14 @@ def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None
         end = f".{number}" if number > 1 else ""
         found += [(f"fx_golden{end}", outcome.golden), (f"fx_level{end}", outcome.level)]
         found += [(f"fx_status{end}", outcome.status), (f"fx_headline{end}", outcome.headline)]
-    report.user_properties += [*found, *(("fx_equivalence", headline) for headline in attempt.numeric_failures)]
+    report.user_properties += [*found, *((f"fx_{check}", headline) for check, headline in attempt.numeric_failures)]
 
 
-def attach_numeric_failure(attempt: GoldenAttempt, error: MismatchError, report: pytest.TestReport) -> None:
-    """Put the failure of a numeric check on the report of its test, as plain data."""
-    report.sections.append(("fx equivalence", error.section))
-    attempt.numeric_failures.append(str(error).partition("\n")[0])
+def attach_numeric_failure(attempt: GoldenAttempt, error: CheckError, report: pytest.TestReport) -> None:
+    """Put the failure of a check without a golden on the report of its test, as plain data."""
+    if error.section != str(error):
+        report.sections.append((f"fx {error.check}", error.section))
+    attempt.numeric_failures.append((error.check, str(error).partition("\n")[0]))
     setattr(report, _FAILURES, [error.report_data(str(report.nodeid))])
 
 

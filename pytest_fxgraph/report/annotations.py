@@ -48,7 +48,7 @@ class Folders:
 class Annotation:
     """A message at a line."""
 
-    check: str  # sort of check: "golden", "equivalence"
+    check: str  # sort of check: "golden", "equivalence", "capture"
     title: str
     lines: tuple[str, ...]
     place: Place | None
@@ -120,10 +120,11 @@ def _of_goldens(group: Sequence[Outcome], place: Place | None) -> Annotation:
 
 
 def _of_failure(failure: NumericFailure, test_places: Mapping[str, Place], folders: Folders) -> Annotation:
-    source = next((step.source for step in failure.path if step.source and step.status != "agrees"), "")
+    lines_of_path = (step.source for step in failure.path if step.source and step.status != "agrees")
+    source = failure.source or next(lines_of_path, "")
     place = _place_of_text(source, folders) or _test_place(failure.nodeid, test_places, folders)
     lines = (failure.headline, *failure.section.split("\n")[1:])
-    return Annotation("equivalence", failure.nodeid, lines, place, f"{failure.nodeid} {failure.headline}")
+    return Annotation(failure.check, failure.nodeid, lines, place, f"{failure.nodeid} {failure.headline}")
 
 
 def _source_place(outcome: Outcome, folders: Folders) -> Place | None:

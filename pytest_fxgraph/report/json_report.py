@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Taken = TypeVar("_Taken")
 
 FORMAT = 1
-_FAILURE = ("nodeid", "headline", "section")
+_FAILURE = ("nodeid", "headline", "section", "check", "source")
 _REMEDY = "give a file that pytest --fx-report wrote"
 
 
@@ -33,7 +33,7 @@ class RunReport:
     outcomes: Sequence[Outcome] = ()
     unused: Sequence[str] = ()
     sections: Sequence[str] = ()  # texts of the hook pytest_fxgraph_report_section
-    failures: Sequence[NumericFailure] = ()  # of fx_equivalence and fx_transform
+    failures: Sequence[NumericFailure] = ()  # of fx_equivalence, fx_transform and fx_capture
     strips: Sequence[StageStrip] = ()  # of fx_stages
 
     def failed_by_cause(self) -> list[tuple[Outcome, ...]]:

@@ -1,4 +1,4 @@
-"""A numeric failure as plain data: the size of the errors, and their way through the graph."""
+"""A failed check without a golden as plain data: the size of numeric errors, and their way through the graph."""
 
 from __future__ import annotations
 
@@ -42,10 +42,17 @@ class PathStep:
 
 @dataclass(frozen=True)
 class NumericFailure:
-    """Eager and graph gave different results in one test."""
+    """A failed check of one test without a golden: eager and graph differ, or a model was not captured whole."""
 
     nodeid: str
     headline: str
     section: str  # the whole failure as text
     tensors: tuple[TensorError, ...] = ()
     path: tuple[PathStep, ...] = ()
+    check: str = "equivalence"  # or "capture"
+    source: str = ""  # the user's line; the path has the lines of "equivalence"
+
+    @property
+    def subject(self) -> str:
+        """Name the two things that differ, as tables and titles do."""
+        return "eager and graph" if self.check == "equivalence" else "graph breaks"

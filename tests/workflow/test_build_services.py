@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
+
 TEST = """
 from model import Net
 
@@ -131,3 +133,44 @@ def test_a_numeric_failure_is_in_every_report(project, monkeypatch):
     assert command.startswith(
         "::error file=test_net.py,line=5,title=test_net.py%3A%3Atest_same::eager and graph differ"
     )
+
+
+BREAKING = """
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        x = x + 1
+        print("between")
+        return x * 2
+"""
+
+
+def test_a_model_that_is_not_captured_whole_is_in_every_report_at_its_line(project, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    (project.path / "net.py").write_text(BREAKING)
+    project.test(
+        "import torch\nimport net\n\n\ndef test_whole(fx_capture):\n"
+        "    fx_capture(net.Net(), torch.ones(2)).assert_whole()\n"
+    )
+    kinds = ("fx.md", "fx.json", "fx.html", "gl.codequality.json")
+
+    result = project.run(*(f"--fx-report={name}" for name in kinds), "--junit-xml=junit.xml")
+
+    headline = "Net is not captured whole: 1 graph break, 2 graphs"
+    markdown, data, page, quality = ((project.path / name).read_text(encoding="utf-8") for name in kinds)
+    assert markdown.startswith("## Graphs and goldens: 1 model not captured whole")
+    assert f"| `test_net.py::test_whole` | graph breaks | `{headline}` |" in markdown
+    assert 'net.py:7, in forward: print("between")' in markdown
+    (failure,) = json.loads(data)["failures"]
+    assert (failure["check"], failure["headline"]) == ("capture", headline)
+    assert failure["source"] == 'net.py:7: print("between")'
+    assert "1 model not captured whole" in page
+    assert headline in page
+    (entry,) = json.loads(quality)
+    assert (entry["check_name"], entry["location"]) == ("fxgraph-capture", {"path": "net.py", "lines": {"begin": 7}})
+    assert f'<property name="fx_capture" value="{headline}"' in (project.path / "junit.xml").read_text()
+    (command,) = commands_of(result)
+    assert command.startswith(f"::error file=net.py,line=7,title=test_net.py%3A%3Atest_whole::{headline}%0A")
+    result.stdout.fnmatch_lines([f"FAILED test_net.py::test_whole - {headline[:40]}*"])
+    assert result.stdout.str().count("torch says") == 2  # the failure, and the annotation
