@@ -188,16 +188,39 @@ def test_a_trace_written_anew_out_of_private_parts():
     assert nn.Module.__getattr__ is read
 
 
+def test_a_patcher_puts_functions_over_names_of_a_module_and_takes_them_away():
+    def own_len(value):
+        return 3
+
+    def other(value):
+        return 4
+
+    names = {"relu": torch.relu}
+    with fxcore._symbolic_trace._Patcher() as patcher:
+        patcher.patch(names, "len", own_len)
+        patcher.patch(names, "relu", own_len)
+        patcher.patch(names, "relu", other)  # somebody did so already
+        assert names == {"relu": own_len, "len": own_len}
+        patcher.patch_method(Block, "forward", own_len)
+        patcher.patch_method(Block, "forward", other)
+        assert Block.forward is own_len
+
+    assert names == {"relu": torch.relu}
+    assert Block.forward is not own_len
+
+
 def test_whether_somebody_is_tracing_is_known_while_tracing():
     answers = []
 
     def program(x):
         answers.append(fxcore._symbolic_trace.is_fx_tracing())
+        answers.append(fxcore._symbolic_trace.is_fx_symbolic_tracing())
         return x + 1
 
     fxcore.symbolic_trace(program)
 
-    assert answers == [True]
+    assert answers == [True, True]
+    assert not fxcore._symbolic_trace.is_fx_symbolic_tracing()
     assert not fxcore._symbolic_trace.is_fx_tracing()
 
 

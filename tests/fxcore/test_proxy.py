@@ -6,12 +6,13 @@ import operator
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph, Proxy, Tracer
 from fxcore.errors import FxError
-from fxcore.proxy import Attribute, GraphAppendingTracer
+from fxcore.proxy import Attribute, GraphAppendingTracer, ParameterProxy, TraceFunctionError, tracer_of
 
 
 def test_a_proxy_by_hand_records_onto_its_graph():
@@ -152,3 +153,69 @@ def test_shapes_of_parameters_are_known_if_asked_for():
         return fx.Tracer(param_shapes_constant=True).trace(Model())
 
     assert_same(graph)
+
+
+def test_a_called_proxy_is_a_node_as_in_torch_fx():
+    def recorded(fx):
+        class Net(nn.Module):
+            def forward(self, x, layer):
+                return layer(x, 2, scale=3) + 1
+
+        return fx.Tracer().trace(Net())
+
+    assert_same(recorded)
+
+
+def test_the_state_of_a_proxy_is_taken_over():
+    graph = Graph()
+    proxy = Proxy(graph.placeholder("x"))
+    other = Proxy.__new__(Proxy)
+    other.__setstate__(proxy.__getstate__())
+
+    assert other.node is proxy.node
+    assert other.tracer is proxy.tracer
+
+
+def test_a_tracer_that_cannot_be_copied_is_shared_by_the_copy():
+    class Handle:
+        def __deepcopy__(self, memo):
+            raise TypeError("a handle cannot be copied")
+
+        def __copy__(self):
+            return self
+
+    proxy = Proxy(Graph().placeholder("x"))
+    proxy.handle = Handle()
+    copied = copy.deepcopy(proxy)
+
+    assert copied.handle is proxy.handle
+    assert copied.node is not proxy.node
+
+
+def test_a_proxy_inside_a_container_of_a_users_class_is_found():
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    pytree.register_pytree_node(Box, lambda box: ([box.value], None), lambda values, _: Box(*values))
+    x = Proxy(Graph().placeholder("x"))
+
+    assert tracer_of(torch.relu, (Box([x]),), {}) is x.tracer
+
+
+def test_a_parameter_proxy_tells_what_it_stands_for():
+    node = Graph().get_attr("weight")
+    proxy = ParameterProxy(GraphAppendingTracer(node.graph), node, "weight", nn.Parameter(torch.ones(2, 3)))
+
+    assert repr(proxy) == "ParameterProxy(weight)"
+    assert proxy.nelement() == 6
+    with pytest.raises(FxError, match=r"^Expected Parameter, got <class 'torch\.Tensor'>$"):
+        ParameterProxy(proxy.tracer, node, "weight", torch.ones(2))
+
+
+def test_a_higher_order_operator_refuses_a_function_that_tracing_cannot_see():
+    x = Proxy(Graph().placeholder("x"))
+
+    with pytest.raises(TraceFunctionError, match="the HigherOrderOperator cond because it received an arbitrary call"):
+        Proxy.__torch_function__(torch.ops.higher_order.cond, (Proxy,), (x, torch.relu, torch.neg, (x,)))
+    assert [node.name for node in x.node.graph.nodes] == ["x"]

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
-from fxcore.matching.explanation import explain_matching
+from fxcore.matching.explanation import describe_call, explain_matching, plain_name
 from fxcore.matching.matcher import SubgraphMatcher
 
 
@@ -96,6 +96,18 @@ CASES = {
         lambda x: torch.neg(torch.neg(x)), lambda x: torch.neg(torch.neg(torch.neg(x))),
         "neg_2", "claimed", "neg_1 is part of the match at neg_1, which comes first",
     ),
+    "a constant and a value for one input": (
+        lambda x, y: torch.add(torch.mul(x, y), y), lambda x, y: torch.add(torch.mul(x, 2), y),
+        "add", "wiring", "y stands for the constant 2 already, and here for y",
+    ),
+    "a value and a constant for one input": (
+        lambda x, y: torch.add(torch.mul(x, y), y), lambda x, y: torch.add(torch.mul(x, y), 2),
+        "add", "wiring", "y stands for y already, and here for the constant 2",
+    ),
+    "two constants for one input": (
+        lambda x, y: torch.add(torch.mul(x, y), y), lambda x: torch.add(torch.mul(x, 2), 3),
+        "add", "wiring", "y stands for 2 already, and here for the constant 3",
+    ),
 }  # fmt: skip
 
 
@@ -145,3 +157,88 @@ def test_the_nearest_place_comes_first_and_their_number_is_limited():
     assert explanation.near[0].node.name == "sigmoid_1"
     assert (explanation.near[0].agreed, explanation.near[0].total) == (3, 4)
     assert len(explanation.near) == 3
+
+
+def test_an_input_may_stand_for_one_constant_in_two_calls():
+    def pattern(x, y):
+        return torch.add(torch.mul(torch.relu(x), y), y)
+
+    explanation = explain(pattern, lambda x: torch.add(torch.mul(torch.neg(x), 2), 2))
+
+    ((failure,),) = [place.failures for place in explanation.near]
+    assert (failure.kind, failure.message) == ("operator", "the pattern has torch.relu, and here is torch.neg")
+
+
+class Marked(nn.Parameter):
+    """A parameter of a class of the user's."""
+
+
+class Shifted(nn.Module):
+    def __init__(self, shift: torch.Tensor) -> None:
+        super().__init__()
+        self.shift = shift
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + self.shift)
+
+
+def test_another_attribute_is_named_with_its_class():
+    found = reasons(Shifted(nn.Parameter(torch.ones(2))), Shifted(Marked(torch.ones(2))))
+
+    told = "the pattern has the attribute 'shift' (Parameter), and here is the attribute 'shift' (Marked)"
+    assert found == [("relu", "attribute", f"{told}, which holds something else")]
+
+
+def test_an_attribute_of_a_graph_without_a_module_is_named_without_a_class():
+    graph = fxcore.Graph()
+    read = graph.get_attr("scale")
+
+    assert describe_call(read) == "the attribute 'scale'"
+    assert plain_name(graph.call_module("act", (read,))) == ""
+
+
+def test_a_function_that_no_code_can_name_and_the_return_are_described():
+    class Scale:
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        def __repr__(self) -> str:
+            return "Scale()"
+
+    graph = fxcore.Graph()
+    call = graph.create_node("call_function", Scale(), (graph.placeholder("x"),), name="scale")
+
+    assert describe_call(call) == "Scale()"
+    assert describe_call(graph.output(call)) == "the return"
+
+
+def test_modules_of_two_classes_are_named_without_a_hint():
+    class Net(nn.Module):
+        def __init__(self, layer: nn.Module) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.layer(x))
+
+    ((node, kind, told),) = reasons(Net(nn.Sigmoid()), Net(nn.Tanh()), match_modules="class")
+
+    assert (node, kind) == ("relu", "module")
+    assert told == "the pattern has the module 'layer' (Sigmoid), and here is the module 'layer' (Tanh)"
+
+
+class Layers(nn.Module):
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = layers
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.first(x) + self.second(torch.neg(x)))
+
+
+def test_one_module_of_the_pattern_is_not_found_in_two():
+    once = nn.Tanh()
+    found = reasons(Layers(once, once), Layers(nn.Tanh(), nn.Tanh()), match_modules="class")
+
+    told = "the pattern calls one module more than once, and here these are several modules"
+    assert found == [("relu", "module", told)]

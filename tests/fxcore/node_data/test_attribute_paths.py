@@ -125,3 +125,31 @@ def test_a_replaced_init_of_modules_is_called(monkeypatch):
     monkeypatch.setattr(nn.Module, "__init__", init)
 
     assert any(module is inner for inner in [copy_of_inner_relu()] for module in made)
+
+
+@pytest.mark.parametrize("own", [3, torch.ones(2)], ids=["plain", "buffer"])
+def test_a_module_takes_the_place_of_a_tensor_or_number(own):
+    source, made = nn.Module(), nn.Module()
+    source.block = nn.Linear(1, 1)
+    if isinstance(own, torch.Tensor):
+        made.register_buffer("block", own)
+    else:
+        made.block = own
+
+    copy_attribute(source, made, "block")
+
+    assert made.block is source.block
+    assert list(made.state_dict()) == ["block.weight", "block.bias"]
+    assert "block" not in vars(made)
+
+
+def test_modules_on_the_way_have_containers_of_their_own():
+    source, one, other = nn.Sequential(nn.Sequential(nn.Linear(1, 1))), nn.Module(), nn.Module()
+    copy_attribute(source, one, "0.0.weight")
+    copy_attribute(source, other, "0.0.bias")
+    one_parent, other_parent = one.get_submodule("0.0"), other.get_submodule("0.0")
+
+    assert list(one_parent._parameters) == ["weight"]
+    assert list(other_parent._parameters) == ["bias"]
+    assert vars(one_parent).keys() == vars(nn.Module()).keys()
+    assert [type(value) for value in vars(one_parent).values()] == [type(value) for value in vars(nn.Module()).values()]

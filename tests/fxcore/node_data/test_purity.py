@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import fxcore
-from fxcore import Graph
+from fxcore import Graph, torch_fx_registry
+from fxcore.node_data.purity import called_module, function_is_impure, is_impure
 
 aten = torch.ops.aten
 
@@ -86,3 +87,32 @@ def test_a_module_that_works_in_place_or_says_so_is_impure():
     nodes = list(fxcore.symbolic_trace(root).graph.nodes)[1:4]
 
     assert [node.is_impure() for node in nodes] == [True, False, True]
+
+
+def test_a_module_that_is_not_there_calls_nothing_impure():
+    node = Graph().call_module("gone", ())
+
+    assert called_module(node, nn.Module()) is None
+    assert not is_impure(node, nn.Module())
+    assert is_impure(node, None)
+
+
+def test_a_higher_order_operator_is_impure_if_it_or_the_operator_that_it_wraps_is_registered():
+    higher_order, effectful = torch.ops.higher_order, torch_fx_registry.side_effectful_functions()
+    writes = aten._assert_async.msg
+
+    assert writes in effectful
+    assert function_is_impure(higher_order.auto_functionalized, (writes,))
+    assert not function_is_impure(higher_order.auto_functionalized, (aten.relu.default,))
+    assert not function_is_impure(higher_order.auto_functionalized, ())
+    assert not function_is_impure(higher_order.cond)
+
+
+def test_a_function_that_is_not_hashable_was_never_registered():
+    class Scale:
+        __hash__ = None
+
+        def __call__(self, x):
+            return x * 2
+
+    assert not function_is_impure(Scale())
