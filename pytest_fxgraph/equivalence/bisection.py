@@ -26,6 +26,7 @@ from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
 
 _EXACT = Tolerance(0.0, 0.0)
+_AHEAD = 8  # operators among which the values of both runs may meet again
 _HINT_ON_AUTOCAST = (
     "a plain trace leaves out torch.autocast blocks; a trace with example inputs and frontend='export' keep them"
 )
@@ -164,19 +165,56 @@ def _record(root: Any, settings: RunSettings, keep_inputs_of: int | None = None)
 
 
 def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: OutputComparison) -> Divergence | None:
-    """Compare pairs of operators up to the first pair with different outputs."""
+    """Compare pairs of operators up to the first pair with different outputs.
+
+    A fused operator gives what a later operator of eager gives. The search goes on where the values meet again.
+    """
     pairs = paired_operators(eager.events, graph.events)
     begin = (0, 0)
     earlier: _Alone = ([], [])
     for place, (i, j) in enumerate(pairs):
-        between = eager.events[begin[0] : i], graph.events[begin[1] : j]
+        if i < begin[0] or j < begin[1]:
+            continue
+        end = (i, j)
         if outputs_differ(eager.events[i], graph.events[j], comparison):
-            return Divergence((eager, graph), pairs, place, between, earlier)
-        earlier[0].extend(between[0])
-        earlier[1].extend(between[1])
-        begin = (i + 1, j + 1)
+            met = _meeting(eager.events[i : i + _AHEAD], graph.events[j : j + _AHEAD], comparison)
+            if met is None:
+                between = eager.events[begin[0] : i], graph.events[begin[1] : j]
+                between = _after_last_meeting(between, earlier, comparison)
+                return Divergence((eager, graph), pairs, place, between, earlier)
+            end = (i + met[0], j + met[1])
+        for alone, events, first, paired, last in zip(
+            earlier, (eager.events, graph.events), begin, (i, j), end, strict=True
+        ):
+            alone += [*events[first:paired], *events[paired + 1 : last]]
+        begin = (end[0] + 1, end[1] + 1)
     rest = eager.events[begin[0] :], graph.events[begin[1] :]
     return Divergence((eager, graph), pairs, None, rest, ([], [])) if any(rest) else None
+
+
+def _meeting(eager: Sequence[Event], graph: Sequence[Event], comparison: OutputComparison) -> tuple[int, int] | None:
+    """Find the next operator of one run that returns what the first operator of the other run returns."""
+    for step in range(1, _AHEAD):
+        for one, other in ((step, 0), (0, step)):
+            if one < len(eager) and other < len(graph) and _are_equal(eager[one], graph[other], comparison):
+                return one, other
+    return None
+
+
+def _after_last_meeting(between: _Alone, earlier: _Alone, comparison: OutputComparison) -> _Alone:
+    """Return the operators after the last two that return the same; the others are added to `earlier`."""
+    eager, graph = between
+    for i in reversed(range(len(eager))[-_AHEAD:]):
+        for j in reversed(range(len(graph))[-_AHEAD:]):
+            if _are_equal(eager[i], graph[j], comparison):
+                earlier[0].extend(eager[: i + 1])
+                earlier[1].extend(graph[: j + 1])
+                return eager[i + 1 :], graph[j + 1 :]
+    return between
+
+
+def _are_equal(eager: Event, graph: Event, comparison: OutputComparison) -> bool:
+    return bool(eager.outputs and graph.outputs) and not outputs_differ(eager, graph, comparison)
 
 
 def _describe_place(found: Divergence) -> str:
@@ -185,7 +223,8 @@ def _describe_place(found: Divergence) -> str:
     if any(found.between):
         first = found.between[0][0] if found.between[0] else eager
         text = f"first parted where {_ran(found.between)}{autocast}{_place(first) if first else ''}"
-        return f"{text}; seen first in {_running(graph)}" if graph else text
+        text = f"{text}; seen first in {_running(graph)}" if graph else text
+        return f"{text}; earlier, {_ran(found.earlier)}" if any(found.earlier) else text
     text = f"first parted at {_running(graph)}{autocast}{_place(eager) if eager else ''}"
     if not any(found.earlier):
         return text
@@ -265,7 +304,7 @@ def divergence_path(found: Divergence, graph: Any, comparison: OutputComparison)
         starts.add(name)
     before, after = _names_before_and_after(graph, starts)
     led = [pair for pair in pairs[:place] if before is None or (pair[1].node or "") in before]
-    steps = [_step(pair, "agrees") for pair in led[-_MOST_BEFORE:]]
+    steps = [_judged(pair, comparison) for pair in led[-_MOST_BEFORE:]]
     steps += [*_lone(alone[0], "only eager"), *_lone(alone[1], "only graph")]
     if place is None:
         return tuple(steps)

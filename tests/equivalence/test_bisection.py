@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.experimental.optimization import fuse
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent, check_transform
@@ -246,7 +247,8 @@ def without_tanh(graph_module: Any) -> Any:
     return graph_module
 
 
-IN_BLOCK = "in module block, test_bisection.py:23: return torch.tanh(x) * 2"
+LINE = Inner.forward.__code__.co_firstlineno + 1
+IN_BLOCK = f"in module block, test_bisection.py:{LINE}: return torch.tanh(x) * 2"
 
 
 @pytest.mark.parametrize(
@@ -268,3 +270,64 @@ def test_the_place_is_that_of_the_model_and_never_the_call_of_the_check(subject_
 
     assert place in str(caught.value)
     assert "check_transform" not in str(caught.value)
+
+
+class Branches(nn.Module):
+    """A convolution that a pass fuses, an empty slice that it drops, and two branches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(3, 4, 3), nn.BatchNorm1d(4)
+        self.norm.running_mean = torch.linspace(-1, 1, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.conv(x))
+        y = torch.relu(y)
+        return torch.cat([y.tanh(), y.sin(), y[..., :0]], -1) * 2
+
+
+def fused(graph: fxcore.GraphModule) -> fxcore.GraphModule:
+    return fuse(graph)
+
+
+def in_two_dimensions(graph: fxcore.GraphModule) -> fxcore.GraphModule:
+    """Write the convolution with one dimension more: right, with other operators."""
+    node = node_calling(graph, "conv")
+    with graph.graph.inserting_before(node):
+        weight, bias = graph.graph.get_attr("conv.weight"), graph.graph.get_attr("conv.bias")
+        x, weight = (graph.graph.call_function(torch.unsqueeze, (each, 2)) for each in (node.args[0], weight))
+        y = graph.graph.call_function(torch.conv2d, (x, weight, bias))
+        node.replace_all_uses_with(graph.graph.call_function(torch.squeeze, (y, 2)))
+    graph.graph.erase_node(node)
+    graph.recompile()
+    return graph
+
+
+@pytest.mark.parametrize("rewritten", [fused, in_two_dimensions])
+def test_values_that_meet_again_do_not_hide_the_operator_that_is_lost(rewritten):
+    def lose_relu(graph: fxcore.GraphModule) -> fxcore.GraphModule:
+        graph = rewritten(graph)
+        node = node_calling(graph, torch.relu)
+        node.replace_all_uses_with(node.args[0])
+        graph.graph.erase_node(node)
+        graph.recompile()
+        return graph
+
+    with pytest.raises(MismatchError, match="first parted where eager ran relu and the graph ran nothing"):
+        check_transform(lose_relu, Branches(), (torch.rand(2, 3, 8),))
+
+
+def test_every_gap_before_the_place_is_named():
+    def lose_parts(graph: fxcore.GraphModule) -> fxcore.GraphModule:
+        node = node_calling(graph, torch.cat)
+        first, second, _ = node.args[0]
+        node.args = ([first.args[0], second], -1)
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+        return graph
+
+    with pytest.raises(MismatchError) as caught:
+        check_transform(lose_parts, Branches(), (torch.rand(2, 3, 8),))
+
+    assert "first parted where eager ran getitem and the graph ran nothing" in str(caught.value)
+    assert "earlier, eager ran tanh and the graph ran nothing" in caught.value.section
