@@ -164,3 +164,25 @@ def test_a_setting_of_torch_that_a_transform_leaves_changed_is_told_and_put_back
         FxTransform()(sets_dtype, ConvBnRelu(), image())
 
     assert torch.get_default_dtype() is torch.float32
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.ones(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return x * 2
+
+
+def test_the_state_after_the_second_call_is_compared():
+    def doubled(gm: torch.fx.GraphModule) -> None:
+        call = next(node for node in gm.graph.nodes if "add_" in str(node.target))
+        call.target, call.args = torch.ops.aten.mul_.Scalar, (call.args[0], 2)  # the first call leaves 2 in both
+        gm.recompile()
+
+    program = torch.export.export(Counting(), (torch.ones(2),), strict=False)
+
+    with pytest.raises(AssertionError, match=r"doubled differ.*: .*count.* second call"):
+        FxTransform()(doubled, program.module(), torch.ones(2))
