@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Installs the packages of fixtures/reach into an environment that has the project and torch already:
-#   tests/zoo/install.sh [PYTHON]
+# Installs the packages of fixtures/reach, or of another list, into an environment that has the project and torch already:
+#   tests/zoo/install.sh [PYTHON [LIST]]
 # Without dependencies, so that none brings another torch or CUDA; what they need is on the list, too. A package that
-# cannot be installed is named at the end, and its models are skipped.
+# cannot be installed is named at the end, and its models or cases are skipped.
 set -uo pipefail
-cd "$(dirname "$0")"
 python=${1:-python}
-list=packages.txt
+list=${2:-$(dirname "$0")/packages.txt}
 if grep -vE '^#|^$' "$list" | "$python" -m pip install -q --no-deps -r /dev/stdin; then
     echo "installed all of $list"
     exit 0
