@@ -27,6 +27,7 @@ from pytest_fxgraph.operator_patterns import (
     refuse_unspoken,
     validate_target,
 )
+from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 
 
@@ -39,6 +40,16 @@ class TransformResult:
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
     own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
     searches: tuple[SearchReport, ...] = field(default=(), repr=False, compare=False)  # the reports of the searches
+    _is_rebuilt: bool = field(default=True, repr=False, compare=False)  # `after` is another object than was handed over
+
+    @cached_property
+    def is_changed(self) -> bool:
+        """Whether the transforms rebuilt the graph, or changed its nodes, state or metadata."""
+        names = programs_in(self.after)
+        if self._is_rebuilt or programs_in(self.before) != names:
+            return True
+        sides = ([GraphFacts.of(program_at(side, name)) for side in (self.before, self.after)] for name in names)
+        return any(before.changed(after) or before.meta != after.meta for before, after in sides)
 
     @cached_property
     def difference(self) -> Difference:
