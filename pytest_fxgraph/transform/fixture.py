@@ -137,16 +137,32 @@ class _TransformRun:
             # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
             for mode in self.modes:
                 results.append(self.in_mode(subject, mode))
-            if not (self.check.allow_vacuous or any(result.is_changed for result in results)):
-                raise vacuous_error(
-                    f"checking {', '.join(results[0].passes)}",
-                    "the graph is as it was, and the model was compared with its own graph",
-                    "Give a model that the transform changes",
-                )
+            if not self.check.allow_vacuous:
+                self._refuse_vacuous(results)
         # Both graphs go back to the model's own mode, because a test may look at them side by side.
         for graph in (results[0].before, results[0].after):
             follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")
         return results[0]
+
+    def _refuse_vacuous(self, results: list[TransformResult]) -> None:
+        __tracebackhide__ = True
+        check = f"checking {', '.join(results[0].passes)}"
+        if not any(result.is_changed for result in results):
+            raise vacuous_error(
+                check,
+                "the graph is as it was, and the model was compared with its own graph",
+                "Give a model that the transform changes",
+            )
+        if isinstance(self.keeps_meta, tuple):
+            graphs = [graph for side in (results[0].before, results[0].after) for graph in graphs_in(side)]
+            known = {entry for graph in graphs for node in graph.nodes for entry in node.meta}
+            unknown = [entry for entry in self.keeps_meta if entry not in known]
+            if unknown:
+                raise vacuous_error(
+                    f"{check} with keeps_meta={self.keeps_meta!r}",
+                    f"no node has the metadata {unknown[0]!r}",
+                    f"Name metadata of the nodes: {', '.join(sorted(map(str, known))) or 'the graph has none'}",
+                )
 
     def in_mode(self, subject: PassSubject, mode: str) -> TransformResult:
         """Trace, transform and compare in one mode; raises AssertionError, as FxTransform does."""

@@ -91,6 +91,15 @@ def test_one_transform_that_does_something_is_enough(transform):
     assert FxTransform()(transform, ConvBnRelu(), image()).is_changed
 
 
+def test_metadata_that_no_node_has_cannot_be_kept():
+    with pytest.raises(
+        VacuousCheckError, match=r"keeps_meta=\('valu',\) says nothing: no node has the metadata 'valu'"
+    ):
+        FxTransform()(copy_node_by_node, ConvBnRelu(), image(), keeps_meta=("valu",))
+
+    FxTransform()(copy_node_by_node, ConvBnRelu(), image(), keeps_meta=("source",))
+
+
 def test_an_interpreter_is_run_and_compared():
     with pytest.raises(AssertionError, match="eager and graph after Doubling differ"):
         FxTransform()(Doubling, ConvBnRelu(), image())
