@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_fxgraph.errors import ChoiceError
+from pytest_fxgraph.errors import ChoiceError, VacuousCheckError
 
 # The judged metrics, in the order of the report.
 METRICS = ("flops", "bytes", "params", "peak_activation", "nodes")
@@ -40,7 +40,8 @@ Allowances = Mapping[str, "Allowance | None"]
 def allowances_of(budget: Budget | None) -> Allowances:
     """Return the allowance of every metric: 0 for a metric that the budget leaves out, None for a metric set to None.
 
-    Raises ChoiceError for a budget of another form; the message names the fault.
+    Raises ChoiceError for a budget of another form; the message names the fault. Raises VacuousCheckError for a budget
+    that leaves out every metric.
     """
     if budget is None:
         budget = {}
@@ -49,7 +50,13 @@ def allowances_of(budget: Budget | None) -> Allowances:
     unknown = [name for name in budget if name not in METRICS]
     if unknown:
         raise ChoiceError(f"there is no cost {unknown[0]!r}; there are {', '.join(METRICS)}")
-    return {name: _allowance(name, budget.get(name, 0)) for name in METRICS}
+    allowances = {name: _allowance(name, budget.get(name, 0)) for name in METRICS}
+    if all(allowance is None for allowance in allowances.values()):
+        raise VacuousCheckError(
+            f"the budget {dict(budget)!r} leaves out every cost, so that no graph could fail; "
+            "allow a part of one cost ('+10%'), or compare at another level"
+        )
+    return allowances
 
 
 def _allowance(name: str, value: object) -> Allowance | None:

@@ -149,7 +149,8 @@ def refuse_unspoken(targets: Sequence[Any], calls: Sequence[OperatorCall]) -> No
         return
     wanted = {_operation(target) for target in targets}
     known = [name for name in _known_names() if could_be_found({dialect_of_name(name)}, spoken)]
-    here = sorted((name for name in known if _operation(name) in wanted), key=_rank)[:3]
+    plain = {_without_overload(name) for name in known if _operation(name) in wanted}
+    here = sorted(plain, key=_rank)[:3]
     hint = f": here it is {' or '.join(map(repr, here))}" if here else ""
     raise TargetError(
         f"{', '.join(map(name_of_target, targets))} could never match: the graph speaks {', '.join(spoken)} and not "
@@ -211,10 +212,15 @@ def _dialects_of_target(target: Any) -> set[str]:
 
 def _operation(target: Any) -> str:
     """Return the plain name of an operation: "add" of `aten.add.Tensor`, of `edge.aten.add*` and of torch.add."""
-    names = name_of_target(target).rstrip("*?.").split(".")
-    if names[0] in DERIVED:
-        del names[0]
-    return names[-1] if len(names) < 2 or dialect_of_name(".".join(names)) in (TORCH, PYTHON) else names[1]
+    name = name_of_target(target).rstrip("*?.")
+    for dialect in DERIVED:
+        name = name.removeprefix(f"{dialect}.")
+    return _without_overload(name).rpartition(".")[2].lower()
+
+
+def _without_overload(name: str) -> str:
+    is_plain = dialect_of_name(name) in (TORCH, PYTHON)
+    return name if is_plain else ".".join(name.split(".")[:2])
 
 
 # Names that exist.

@@ -4,7 +4,7 @@ A check has parts, and a part could have failed if an empty counterpart of its s
 
 - values (`equivalence.vacuous_values`): a graph that returns zeros;
 - operators (`operator_patterns`): a graph with one more call, in a dialect that the graph speaks;
-- numbers of a table or a budget: a graph that costs nothing;
+- numbers of a table or a budget: any other number of a column or metric that is judged;
 - a transform: the graph as it was before.
 
 A check could have failed if one of its parts could. Any other check is refused with a VacuousCheckError.

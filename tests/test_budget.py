@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_fxgraph.budget import METRICS, Allowance, allowances_of
-from pytest_fxgraph.errors import ChoiceError
+from pytest_fxgraph.errors import ChoiceError, VacuousCheckError
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,12 @@ def test_an_allowance_holds_upwards_and_downwards():
     assert [number.allows(1000, cost) for cost in (994, 995, 1005, 1006)] == [False, True, True, False]
     assert not percent.allows(0, 1)
     assert (str(percent), str(number)) == ("1%", "5")
+
+
+def test_a_budget_that_judges_no_cost_is_refused():
+    with pytest.raises(
+        VacuousCheckError, match=r"the budget .* leaves out every cost, so that no graph could fail; allow"
+    ):
+        allowances_of(dict.fromkeys(METRICS))
+
+    assert allowances_of({**dict.fromkeys(METRICS), "nodes": "100%"})["nodes"] == Allowance(100, is_percent=True)

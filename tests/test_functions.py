@@ -13,12 +13,14 @@ from pytest_fxgraph import (
     assert_graph_equal,
     assert_graph_matches_golden,
     assert_ops,
+    capture,
     check_transform,
     diff_graphs,
     ops,
     rewrite,
 )
 from pytest_fxgraph.errors import (
+    CaptureError,
     GateError,
     GoldenFormatError,
     GoldenMissingError,
@@ -26,6 +28,7 @@ from pytest_fxgraph.errors import (
     LevelError,
     ReportError,
     SubjectError,
+    VacuousCheckError,
 )
 from pytest_fxgraph.functions import draw_graph, structural_hash, structurally_equal
 
@@ -378,6 +381,34 @@ def test_assert_equivalent_takes_the_options_of_the_fixture():
     assert_equivalent(model, None, torch.randn(2, 4), samples=2, modes=("eval", "train"), checks="values", sqnr=60)
     with pytest.raises(TypeError, match="unexpected keyword argument 'sample'"):
         assert_equivalent(model, None, torch.randn(2, 4), sample=2)
+
+
+@pytest.mark.parametrize("frontend", ["symbolic", "export", "make_fx"])
+def test_a_graph_that_cannot_have_a_break_has_no_golden_of_breaks(frontend, tmp_path):
+    subject = capture(Net(), torch.ones(2, 4), frontend=frontend)
+
+    with pytest.raises(LevelError, match="level 'breaks' compares what Dynamo told of a capture, and this is a graph"):
+        assert_graph_matches_golden(subject, tmp_path / "net.yaml", level="breaks", update=True)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_capture_without_a_graph_has_no_golden(tmp_path):
+    subject = capture(nn.Identity(), torch.ones(2), frontend="dynamo")
+
+    with pytest.raises(CaptureError, match="made no graph of it, so there is nothing to compare"):
+        assert_graph_matches_golden(subject, tmp_path / "net.yaml", level="breaks", update=True)
+
+
+def test_a_graph_is_not_compared_with_itself():
+    graph = fxcore.symbolic_trace(Net())
+
+    with pytest.raises(VacuousCheckError, match=r"comparing a graph with itself says nothing: .*; keep a copy"):
+        assert_graph_equal(graph, graph)
+    with pytest.raises(VacuousCheckError, match=r"comparing a model with itself says nothing: .*; allow_vacuous=True"):
+        assert_equivalent(graph, graph, torch.ones(2, 4))
+
+    assert_graph_equal(Net(), Net())
+    assert_equivalent(graph, graph, torch.ones(2, 4), allow_vacuous=True)
 
 
 def test_a_vacuous_check_is_allowed_where_the_caller_says_so():

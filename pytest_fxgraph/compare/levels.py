@@ -23,7 +23,7 @@ from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.record_changes import add_capture_notes, note_changes
 from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.compare.structure import structure_and_alignment
-from pytest_fxgraph.document.capture_notes import is_of_capture
+from pytest_fxgraph.document.capture_notes import is_of_capture, refuse_without_breaks
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.errors import LevelError
@@ -343,11 +343,7 @@ def _breaks(expected: GraphDocument, obtained: GraphDocument) -> Difference:
 
     Raises LevelError for a graph that Dynamo did not capture, because it cannot have a break.
     """
-    if not is_of_capture(obtained):
-        raise LevelError(
-            "level 'breaks' compares what Dynamo told of a capture, and this is a graph: "
-            'hand over fx_capture(model, inputs), or fx_golden(frontend="dynamo", example_inputs=...)'
-        )
+    refuse_without_breaks(obtained)
     records = ChangedRecords()
     changes = [
         change

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
+from pytest_fxgraph.errors import LevelError
 
 NOTES = "fxgraph_capture_notes"  # key in the meta of a graph module that was made of a capture
 PLACES_OF_NOTES = "fxgraph_places_of_notes"  # key in the same meta: the line of the user's code by note
@@ -53,6 +54,15 @@ def is_capture_note(note: str) -> bool:
 def is_of_capture(document: GraphDocument) -> bool:
     """Tell whether a document holds a capture of several graphs."""
     return any(note.startswith(f"{FRONTEND}: ") for note in document.notes)
+
+
+def refuse_without_breaks(document: GraphDocument) -> None:
+    """Raise LevelError for a graph that Dynamo did not capture: level `breaks` says nothing about it."""
+    if not is_of_capture(document):
+        raise LevelError(
+            "level 'breaks' compares what Dynamo told of a capture, and this is a graph: "
+            'hand over fx_capture(model, inputs), or fx_golden(frontend="dynamo", example_inputs=...)'
+        )
 
 
 def canonical_symbols(document: GraphDocument) -> GraphDocument:

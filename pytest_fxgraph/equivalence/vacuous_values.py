@@ -17,17 +17,19 @@ from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule, largest_
 from pytest_fxgraph.errors import VacuousCheckError
 from pytest_fxgraph.vacuity import vacuous_error
 
+_OF_LEAVES = frozenset(("dtype", "device", "layout", "strides", "requires_grad", "aliasing"))  # checks of outputs alone
+
 
 def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparison) -> bool:
     """Return whether a check of eager's run would catch a wrong graph, as one that returns zeros.
 
     Integers, bools and Python values are compared exactly, so a check with one of these could fail. None and a tensor
-    that is empty, on the meta device, or without a finite value cannot fail. A check without "values" asks for
-    something else.
+    that is empty, on the meta device, or without a finite value cannot fail. A check without "values" asks
+    for something else, which needs an output if it is a fact of outputs.
     """
-    if "values" not in comparison.checks:
-        return True
     leaves = [(where, leaf) for where, leaf in walk(expected.output, OUTPUT) if leaf is not None]
+    if "values" not in comparison.checks:
+        return bool(leaves) or not _OF_LEAVES.issuperset(comparison.checks)
     if not all(comparison.would_match_zeros(leaf, where) for where, leaf in leaves):
         return True
     inputs = dict(given.tensors())

@@ -85,6 +85,8 @@ def _rows(data: object) -> dict[str, Row]:
         rows[name] = Row(name, test, {column: _number(name, column, item[column], item.line) for column in item})
         if not rows[name].values:
             raise YamlDataError(f"the row {name!r} is empty", item.line)
+    if not rows:
+        raise YamlDataError("it has no row, and every comparison with it would say nothing")
     return rows
 
 

@@ -24,11 +24,11 @@ from pytest_fxgraph.transform.graph_checks import refuse_violation
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
 from pytest_fxgraph.transform.pass_subject import PassSubject, SubjectSnapshot, check_inputs_unchanged
 from pytest_fxgraph.transform.passes import Applied, apply_step, steps_of
-from pytest_fxgraph.transform.program_sets import program_at
+from pytest_fxgraph.transform.program_sets import graphs_in, program_at
 from pytest_fxgraph.transform.recorded_values import check_recorded_values
 from pytest_fxgraph.transform.refusals import check_refusals
 from pytest_fxgraph.transform.result import TransformResult, documents_of
-from pytest_fxgraph.vacuity import vacuous_examples_rejected
+from pytest_fxgraph.vacuity import vacuous_error, vacuous_examples_rejected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -92,7 +92,7 @@ class FxTransform(CheckDefaults):
 
         Raises AssertionError, naming the transform, if it breaks one of these rules, leaves a malformed graph, or if
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError if `transform` is no
-        transform.
+        transform; VacuousCheckError if no transform changed or rebuilt the graph, unless `allow_vacuous` is True.
         """
         __tracebackhide__ = True
         chosen = self.chosen(options)
@@ -137,10 +137,32 @@ class _TransformRun:
             # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
             for mode in self.modes:
                 results.append(self.in_mode(subject, mode))
+            if not self.check.allow_vacuous:
+                self._refuse_vacuous(results)
         # Both graphs go back to the model's own mode, because a test may look at them side by side.
         for graph in (results[0].before, results[0].after):
             follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")
         return results[0]
+
+    def _refuse_vacuous(self, results: list[TransformResult]) -> None:
+        __tracebackhide__ = True
+        check = f"checking {', '.join(results[0].passes)}"
+        if not any(result.is_changed for result in results):
+            raise vacuous_error(
+                check,
+                "the graph is as it was, and the model was compared with its own graph",
+                "Give a model that the transform changes",
+            )
+        if isinstance(self.keeps_meta, tuple):
+            graphs = [graph for side in (results[0].before, results[0].after) for graph in graphs_in(side)]
+            known = {entry for graph in graphs for node in graph.nodes for entry in node.meta}
+            unknown = [entry for entry in self.keeps_meta if entry not in known]
+            if unknown:
+                raise vacuous_error(
+                    f"{check} with keeps_meta={self.keeps_meta!r}",
+                    f"no node has the metadata {unknown[0]!r}",
+                    f"Name metadata of the nodes: {', '.join(sorted(map(str, known))) or 'the graph has none'}",
+                )
 
     def in_mode(self, subject: PassSubject, mode: str) -> TransformResult:
         """Trace, transform and compare in one mode; raises AssertionError, as FxTransform does."""
@@ -163,7 +185,7 @@ class _TransformRun:
         before, given = subject.graphs(reference, self.check.arguments)
         guard.restore()
         steps = steps_of(self.transform)
-        applied = Applied(given)
+        applied, is_rebuilt, graphs = Applied(given), False, graphs_in(given)
         for number, (name, step) in enumerate(steps, start=1):
             what = f"graph after {name}" if len(steps) == 1 else f"graph after pass {number} ({name})"
             applied, given_graphs = self._step(step, name, applied.made, subject, called)
@@ -179,9 +201,11 @@ class _TransformRun:
                     given_graphs.check_promises(program, name, self.may_change)
                     called_before = module if subject.is_graph else before
                     self._check_runs(name, called_before, graph_call, self.arguments[program], guard)
+            is_rebuilt = is_rebuilt or applied.call is not None
             if self.idempotent:
                 self._check_idempotent(step, name, applied.made, subject, called)
-        return TransformResult(before, applied.made, tuple(name for name, _ in steps))
+        is_rebuilt = is_rebuilt or any(graph not in graphs for graph in graphs_in(applied.made))
+        return TransformResult(before, applied.made, tuple(name for name, _ in steps), _is_rebuilt=is_rebuilt)
 
     def _step(
         self, step: Any, name: str, given: Any, subject: PassSubject, called: dict[str, Any]

@@ -50,3 +50,8 @@ def program_at(subject: Any, name: str) -> Any:
     if name not in programs:
         raise SubjectError(f"the {type(subject).__name__} has no program {name!r}; it has {', '.join(programs)}")
     return programs[name]
+
+
+def graphs_in(subject: Any) -> list[Any]:
+    """List the graphs of a manager's programs; of a graph module or program, its own graph."""
+    return [program_at(subject, name).graph for name in programs_in(subject)]

@@ -27,7 +27,9 @@ from pytest_fxgraph.operator_patterns import (
     refuse_unspoken,
     validate_target,
 )
+from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
+from pytest_fxgraph.vacuity import refuse_nothing_asked
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,16 @@ class TransformResult:
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
     own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
     searches: tuple[SearchReport, ...] = field(default=(), repr=False, compare=False)  # the reports of the searches
+    _is_rebuilt: bool = field(default=True, repr=False, compare=False)  # `after` is another object than was handed over
+
+    @cached_property
+    def is_changed(self) -> bool:
+        """Whether the transforms rebuilt the graph, or changed its nodes, state or metadata."""
+        names = programs_in(self.after)
+        if self._is_rebuilt or programs_in(self.before) != names:
+            return True
+        sides = ([GraphFacts.of(program_at(side, name)) for side in (self.before, self.after)] for name in names)
+        return any(before.changed(after) or before.meta != after.meta for before, after in sides)
 
     @cached_property
     def difference(self) -> Difference:
@@ -63,8 +75,11 @@ class TransformResult:
         """Check that the graph now has more calls of `added`, fewer of `removed`, as many of `unchanged`.
 
         Each is a target, several, or a mapping from target to how many; `unchanged=True` means all others. Raises
-        AssertionError if not, TargetError (a ValueError) for a target that can match no operator.
+        AssertionError if not, TargetError (a ValueError) for a target that can match no operator, VacuousCheckError
+        without a claim.
         """
+        asked = [*as_targets(added), *as_targets(removed), *as_targets(unchanged)]
+        refuse_nothing_asked("assert_ops", asked, "say added=, removed= or unchanged=")
         problems = [*self._problems("added", added, 1), *self._problems("removed", removed, -1)]
         if unchanged is True:
             problems += self._changed_elsewhere([*as_targets(added), *as_targets(removed)])
@@ -77,12 +92,14 @@ class TransformResult:
         """Check that the state `kept` is still there with its shape and dtype, and the state `dropped` is gone.
 
         Each is a name or glob, or several; `kept=True` means everything but `dropped`. Raises AssertionError if not, or
-        if a name matches no state.
+        if a name matches no state, VacuousCheckError without a claim about any state.
         """
         before, after = (
             {name: tensor for graph in _graphs_of(side) for name, tensor in graph.state_dict().items()}
             for side in (self.before, self.after)
         )
+        asked = [*as_targets(dropped), *as_targets(kept)]
+        refuse_nothing_asked("assert_state_dict", asked, "name state of the model with kept= or dropped=")
         gone = _named(before, dropped)
         problems = [f"{name!r} should be dropped and is still there" for name in gone if name in after]
         for name in [name for name in before if name not in gone] if kept is True else _named(before, kept):

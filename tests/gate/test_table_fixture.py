@@ -151,6 +151,11 @@ def test_a_table_is_read_back_as_it_was_written():
         ("rows:", "<<<<<<< ours\nrows:", "it holds a merge conflict"),
         ("end: true", "- {row: b, nodes: 3}\nend: true", "stands there twice"),
         ("table: 1", "table: 2", "does not begin with `table: 1`"),
+        (
+            "rows:\n- {row: b, nodes: 3, seconds: '0.1'}\n",
+            "",
+            "it has no row, and every comparison with it would say nothing",
+        ),
     ],
 )
 def test_a_table_that_is_none_is_refused_with_the_reason(old, new, words):

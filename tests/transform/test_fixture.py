@@ -17,6 +17,8 @@ from fixtures.broken_transforms import relu_bypassed
 from fixtures.equivalence_page import kind_of
 from fixtures.transform_models import ConvBnRelu, image
 from fixtures.transforms import RIGHT, TransformEntry, copy_node_by_node, drop_dead_code
+from fxcore.passes.shape_prop import ShapeProp
+from pytest_fxgraph.errors import VacuousCheckError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 
@@ -63,13 +65,39 @@ def same_weights_in_every_run():
         yield
 
 
-@pytest.mark.parametrize(
-    "transform", [to_functional, Pass(), to_graph, to_module, Noting, fxcore.Transformer, lambda gm: gm]
-)
+@pytest.mark.parametrize("transform", [to_functional, Pass(), to_graph, to_module, Noting, fxcore.Transformer])
 def test_every_kind_of_transform_is_applied(transform):
     result = FxTransform()(transform, ConvBnRelu(), image(), modes=("eval", "train"))
 
     assert isinstance(result.after, fxcore.GraphModule)
+
+
+@pytest.mark.parametrize("transform", [lambda gm: gm, drop_dead_code, [drop_dead_code, drop_dead_code]])
+@pytest.mark.parametrize("subject", [ConvBnRelu, lambda: torch.export.export(ConvBnRelu().eval(), (image(),))])
+def test_a_transform_that_does_nothing_is_refused_unless_that_is_meant(transform, subject):
+    with pytest.raises(VacuousCheckError, match=r"checking .* says nothing: the graph is as it was, .*; allow_vacuous"):
+        FxTransform()(transform, subject(), image())
+
+    assert not FxTransform()(transform, subject(), image(), allow_vacuous=True).is_changed
+
+
+def with_shapes(gm: fxcore.GraphModule) -> None:
+    """Change metadata alone."""
+    ShapeProp(gm).propagate(image())
+
+
+@pytest.mark.parametrize("transform", [[drop_dead_code, to_functional], copy_node_by_node, Noting, with_shapes])
+def test_one_transform_that_does_something_is_enough(transform):
+    assert FxTransform()(transform, ConvBnRelu(), image()).is_changed
+
+
+def test_metadata_that_no_node_has_cannot_be_kept():
+    with pytest.raises(
+        VacuousCheckError, match=r"keeps_meta=\('valu',\) says nothing: no node has the metadata 'valu'"
+    ):
+        FxTransform()(copy_node_by_node, ConvBnRelu(), image(), keeps_meta=("valu",))
+
+    FxTransform()(copy_node_by_node, ConvBnRelu(), image(), keeps_meta=("source",))
 
 
 def test_an_interpreter_is_run_and_compared():
@@ -117,7 +145,7 @@ def test_a_change_of_the_model_is_allowed_where_it_is_declared():
 
 
 def test_an_idempotent_transform_passes_as_one():
-    FxTransform()(drop_dead_code, ConvBnRelu(), image(), idempotent=True)
+    FxTransform()(drop_dead_code, ConvBnRelu(), image(), idempotent=True, allow_vacuous=True)
 
 
 def made(entry: TransformEntry | BrokenEntry) -> torch.nn.Module:

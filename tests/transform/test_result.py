@@ -10,6 +10,7 @@ from torch import nn
 
 from fixtures.transform_models import Arithmetic, ConvBnRelu, image, matrix
 from fixtures.transforms import double_by_adding, fuse_conv_bn
+from pytest_fxgraph.errors import TargetError, VacuousCheckError
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.result import TransformResult
 
@@ -66,3 +67,16 @@ def test_kept_state_may_be_all_there_was(doubled, fused):
 def test_the_difference_says_what_a_golden_would_see(fused):
     assert not fused.difference.is_empty
     assert any("bn" in change.where for change in fused.difference.changes)
+
+
+@pytest.mark.parametrize("ask", ["assert_ops", "assert_state_dict"])
+def test_without_a_claim_there_is_nothing_that_could_fail(fused, ask):
+    with pytest.raises(VacuousCheckError, match=f"{ask} was asked nothing, so that it could never fail"):
+        getattr(fused, ask)()
+
+
+def test_an_operator_of_a_dialect_that_neither_graph_speaks_cannot_be_unchanged(fused):
+    fused.assert_ops(unchanged=torch.sigmoid)
+
+    with pytest.raises(TargetError, match=r"aten.sigmoid\* could never match: the graph speaks torch and not aten"):
+        fused.assert_ops(unchanged="aten.sigmoid*")

@@ -251,7 +251,12 @@ def test_a_search_ends_when_its_time_is_up_and_says_what_it_left_out():
 
 def test_a_transform_tells_its_searches_in_its_result():
     result = FxTransform()(
-        [lambda gm: gm, lambda gm: gm], nn.Linear(3, 2), drawn(4, 3), modes=("eval", "train"), search=20
+        [lambda gm: gm, lambda gm: gm],
+        nn.Linear(3, 2),
+        drawn(4, 3),
+        modes=("eval", "train"),
+        search=20,
+        allow_vacuous=True,
     )
 
     assert [report.tried for report in result.searches] == [20] * 4

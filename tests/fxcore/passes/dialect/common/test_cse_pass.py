@@ -152,7 +152,7 @@ def test_what_is_written_or_returned_stays_apart_where_torch_is_wrong(function):
     result = CSEPass()(ours)
 
     assert not result.modified
-    check_transform(CSEPass(), function, (torch.arange(3.0),), idempotent=True)
+    check_transform(CSEPass(), function, (torch.arange(3.0),), idempotent=True, allow_vacuous=True)
 
 
 def test_what_is_written_before_or_after_does_not_matter():
