@@ -100,9 +100,8 @@ class ExampleProxy(RecordingProxy):
         return attribute_of(self, name)
 
     def __bool__(self) -> bool:
-        if self.tracer.trace_asserts and call_site.is_assertion(sys._getframe(1), self.node.target):
-            return RecordingProxy.__bool__(self)
-        if self.is_of_input and call_site.is_assertion(sys._getframe(1), self.node.target):
+        is_kept = self.is_of_input or self.tracer.trace_asserts
+        if is_kept and call_site.is_assertion(sys._getframe(1), self.node.target):
             # Keep it an assertion, because a run has no other branch.
             self.tracer.create_proxy("call_function", torch._assert, (self, "Assertion failed"), {})
             return True

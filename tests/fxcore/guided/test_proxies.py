@@ -1,0 +1,160 @@
+"""A proxy answers as its value does, and an answer becomes a guard only where the trace relies on it."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import pytest
+import torch
+
+import fxcore
+from fxcore.errors import GuardError, TraceError
+
+X = torch.rand(3, 4)
+
+
+def in_reverse(x):
+    first, second = reversed(x.shape)
+    return x.reshape(first, second)
+
+
+def last_sizes(x):
+    height, width = x.shape[-2:]
+    return x.reshape(width, height)
+
+
+def first_sizes(x):
+    height, width = x.size()[:2]
+    return x.reshape(width, height)
+
+
+def middle_sizes(x):
+    (width,) = x.shape[1:2]
+    return x.reshape(width, -1)
+
+
+def sizes_of_a_part(x):
+    (width,) = x.shape[-2:][1:2]
+    return x.reshape(width, -1)
+
+
+def all_but_the_first(x):
+    (width,) = x.shape[1:]
+    return x.reshape(width, -1)
+
+
+def all_but_the_last(x):
+    (height,) = x.shape[:-1]
+    return x.reshape(-1, height)
+
+
+def from_the_end(x):
+    (height,) = x.shape[-2:1]
+    return x.reshape(-1, height)
+
+
+def every_second(x):
+    (height,) = x.shape[::2]
+    return x.reshape(-1, height)
+
+
+def sizes_of_a_result(x):
+    height, width = x.reshape(4, 3).shape[0:]
+    return x.reshape(height, width)
+
+
+def quotient_and_rest(x):
+    quotient, rest = divmod(x.shape[0], 2)
+    return x * quotient + rest
+
+
+def warned(x):
+    warnings.warn(f"got {float(x.shape[0]):.1f}", stacklevel=1)
+    return x * 2
+
+
+def asked_for_memory_of_cuda(x):
+    return x * 2 if hasattr(x, "__cuda_array_interface__") else x * 3
+
+
+@pytest.mark.parametrize(
+    ("function", "guards"),
+    [
+        (in_reverse, ["len(x.shape) == 2"]),
+        (last_sizes, []),
+        (first_sizes, []),
+        (middle_sizes, []),
+        (sizes_of_a_part, []),
+        (all_but_the_first, ["len(x.shape[1:]) == 1"]),
+        (all_but_the_last, ["len(x.shape[:-1]) == 1"]),
+        (from_the_end, ["len(x.shape[-2:1]) == 1"]),
+        (every_second, ["len(x.shape[::2]) == 1"]),
+        (sizes_of_a_result, []),
+        (quotient_and_rest, []),
+        (warned, []),
+        (asked_for_memory_of_cuda, ["not hasattr(x, '__cuda_array_interface__')"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:got 3.0")
+def test_an_answer_is_a_guard_where_another_input_gets_another_graph(function, guards):
+    traced = fxcore.symbolic_trace(function, example_inputs=(X,))
+
+    assert [str(guard) for guard in traced.graph.guards] == guards
+    assert torch.equal(traced(X), function(X))
+
+
+def test_a_size_in_an_array_is_a_guard():
+    numpy = pytest.importorskip("numpy")
+    traced = fxcore.symbolic_trace(lambda x: x * float(numpy.float32(x.shape[0])), example_inputs=(X,))
+
+    assert [str(guard) for guard in traced.graph.guards] == ["x.shape[0] == 3"]
+    assert torch.equal(traced(X), X * 3)
+
+
+def test_a_size_and_a_number_are_copied_as_they_are_and_a_container_by_a_node():
+    def program(x, options, scale):
+        sizes = copy.deepcopy(x.shape)
+        return copy.copy(options)["x"] * copy.copy(scale) * copy.copy(sizes)[0]
+
+    traced = fxcore.symbolic_trace(program, example_inputs=(X, {"x": X}, 2))
+
+    assert [node.target for node in traced.graph.nodes if "copy" in node.name] == [copy.copy]
+    assert torch.equal(traced(X, {"x": X}, 3), program(X, {"x": X}, 3))
+
+
+@pytest.mark.parametrize(
+    ("condition", "trace_asserts", "guards"),
+    [("x.sum() > -1", False, 0), ("x.sum() > -1", True, 0), ("x.dim() == 2", False, 1), ("x.dim() == 2", True, 0)],
+)
+def test_an_assertion_is_recorded_on_data_and_by_a_tracer_that_traces_assertions(condition, trace_asserts, guards):
+    tracer = fxcore.Tracer()
+    tracer.trace_asserts = trace_asserts
+    names = {}
+    exec(f"def checked(x):\n    assert {condition}\n    return x", names)  # pytest writes other code for `assert`
+    graph = tracer.trace(names["checked"], example_inputs=(X,))
+    traced = fxcore.GraphModule(torch.nn.Module(), graph)
+
+    assert [str(guard) for guard in graph.guards].count(condition) == guards
+    assert len(graph.find_nodes(op="call_function", target=torch._assert)) == 1 - guards
+    assert torch.equal(traced(X), X)
+    with pytest.raises((AssertionError, GuardError)):
+        traced(X[0] - 9)
+
+
+def test_a_variable_of_old_code_is_its_tensor():
+    traced = fxcore.symbolic_trace(lambda x: torch.autograd.Variable(x) * 2, example_inputs=(X,))
+
+    assert torch.equal(traced(X), X * 2)
+
+
+def test_code_that_wants_data_past_the_recording_is_refused_with_a_cure():
+    def program(x):
+        with torch._C.DisableTorchFunctionSubclass():
+            return torch.ops.aten.neg.default(x)
+
+    with pytest.raises(
+        TraceError, match=r"neg\.default wants the data of 'x', which is not there while tracing"
+    ) as caught:
+        fxcore.symbolic_trace(program, example_inputs=(X,))
+    assert "with fxcore.wrap(), or the module with leaf_modules=" in str(caught.value)
