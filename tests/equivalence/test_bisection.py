@@ -11,8 +11,13 @@ import torch
 from torch import nn
 
 import fxcore
+from fixtures.quantized_tensors import WrappingTensor
 from fxcore.experimental.optimization import fuse
+from pytest_fxgraph.equivalence import bisection
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.operator_trace import Event
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent, check_transform
 from pytest_fxgraph.report.numeric_failure import NumericFailure, PathStep
@@ -331,3 +336,73 @@ def test_every_gap_before_the_place_is_named():
 
     assert "first parted where eager ran getitem and the graph ran nothing" in str(caught.value)
     assert "earlier, eager ran tanh and the graph ran nothing" in caught.value.section
+
+
+class Repeated(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.sin(x)
+        for _ in range(40):
+            y = torch.tanh(y)
+        return y
+
+
+def scale_input(graph: fxcore.GraphModule) -> None:
+    x = next(iter(graph.graph.nodes))
+    with graph.graph.inserting_after(x):
+        node_calling(graph, torch.sin).args = (graph.graph.call_function(operator.mul, (x, 2)),)
+
+
+def end_early(graph: fxcore.GraphModule) -> None:
+    (output,) = graph.graph.find_nodes(op="output")
+    output.args = (node_calling(graph, torch.sin),)
+    graph.graph.eliminate_dead_code()
+
+
+def test_the_path_leaves_out_the_middle_of_many_operators(monkeypatch):
+    monkeypatch.setitem(globals(), "Model", Repeated)
+
+    path = failure_after(scale_input).path
+
+    assert statuses(path)[:3] == [("only graph", "mul"), ("first", "sin"), ("differs", "tanh")]
+    assert [step.operator for step in path if step.status == "left out"] == ["8 more operators"]
+    assert len(path) == 2 + 24 + 1 + 8
+
+
+def test_the_path_leaves_out_most_operators_of_one_run_alone(monkeypatch):
+    monkeypatch.setitem(globals(), "Model", Repeated)
+
+    path = failure_after(end_early).path
+
+    alone = [("only eager", "tanh")] * 8
+    assert statuses(path) == [("agrees", "sin"), *alone, ("left out", "32 more operators, only eager")]
+
+
+def test_only_the_common_beginning_is_paired_where_runs_cannot_be_aligned(monkeypatch):
+    monkeypatch.setattr(bisection, "common_subsequence", lambda one, other: None)
+
+    assert bisection._pairs(["a", "b", "c"], ["a", "b", "d", "c"]) == [(0, 0), (1, 1)]
+    assert bisection._pairs(["a", "b"], ["a", "b", "d"]) == [(0, 0), (1, 1)]
+
+
+def event(*outputs: torch.Tensor | None) -> Event:
+    return Event("relu", None if outputs == (None,) else outputs, "", None, None)
+
+
+def test_values_that_were_not_kept_do_not_differ_and_another_number_of_values_does():
+    comparison = OutputComparison(ToleranceRule(rtol=0.0, atol=0.0))
+    x = torch.ones(2)
+
+    assert not bisection.outputs_differ(event(x), event(None), comparison)
+    assert not bisection.outputs_differ(event(x), event(x.clone()), comparison)
+    assert bisection.outputs_differ(event(x, x), event(x), comparison)
+    assert bisection.outputs_differ(event(x), event(x + 1), comparison)
+
+
+def test_a_nested_tensor_and_a_wrapping_tensor_are_described_without_their_values():
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    wrapping = WrappingTensor(torch.ones(2), torch.tensor(1.0))
+
+    assert bisection.described(nested) == "nested float32 of 2"
+    assert bisection.described(wrapping) == "WrappingTensor of float32[2]"
+    assert bisection.described(torch.ones(2, dtype=torch.complex64)) == "complex64[2]"
+    assert bisection.largest_error([nested], [nested]) is None
