@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,10 +12,21 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
+import fxcore
 from fixtures import models_that_break as models
 from fixtures.process_groups import fake_group, needs_fake_group
 from fixtures.quantized_tensors import with_wrapped_weights
 from pytest_fxgraph import Capture, assert_equivalent, capture, ops
+from pytest_fxgraph.captures.capture import (
+    Break,
+    Findings,
+    Guard,
+    Recompile,
+    SkippedFrame,
+    Unavailable,
+    explain_findings,
+)
+from pytest_fxgraph.captures.places import Place
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
 X = torch.ones(2, 4)
@@ -447,3 +459,48 @@ def test_make_fx_names_the_local_weights_of_a_distributed_model():
         assert graph.get_buffer("0.bias._local_tensor") is model[0].bias._local_tensor
         adds = [node for node in graph.graph.nodes if node.target is torch.ops.aten.addmm.default]
         assert [str(node.all_input_nodes[0]) for node in adds] == ["_0_bias__local_tensor", "div"]
+
+
+def test_findings_show_themselves_in_one_line_and_tell_more_in_several():
+    place = Place("model.py", 3, "forward", "y = x.item()", "block")
+    found = Break("number out of a tensor", "item", place, False, None, "torch's words")
+    recompiled = Recompile(1, "size", "x size[0]", "2", "3", place)
+    skipped = SkippedFrame(place, "too many recompiles", "torch's words")
+
+    assert repr(found) == "<break: number out of a tensor (item) in block.forward: y = x.item()>"
+    assert found.lines()[-1] == "  torch cannot trace this; keep it out of the model's forward"
+    assert replace(found, is_avoidable=None).lines()[-1] == "  torch says: torch's words"
+    assert replace(found, cure="write it otherwise").lines()[-1] == "  to avoid it: write it otherwise"
+    assert repr(recompiled) == "<recompile: call 1 of block.forward: x size[0]: expected 2, obtained 3>"
+    assert recompiled.lines() == [f"recompiled in {recompiled.text}", f"  {place}"]
+    assert repr(Guard("value", "k", "2")) == "<guard: k == 2>"
+    assert repr(skipped) == "<skipped: block.forward: too many recompiles>"
+
+
+def test_a_capture_shows_its_model_and_counts_its_findings():
+    place = Place("model.py", 3, "forward", "y = x.item()")
+    found = Break("number out of a tensor", "item", place, False, None, "torch's words")
+    recompiled = Recompile(1, "size", "x size[0]", "2", "3", place)
+    graph, missing = fxcore.symbolic_trace(nn.ReLU()), Unavailable("this torch does not tell")
+
+    assert repr(Capture("trace", "Net", [graph])) == "<capture of Net by trace: 1 graph>"
+    assert repr(Capture("dynamo", "Net", [graph] * 2)) == "<capture of Net by dynamo: 2 graphs, 0 breaks>"
+    told = Capture("dynamo", "Net", [graph], breaks=[found], recompiles=[recompiled] * 2)
+    assert repr(told) == "<capture of Net by dynamo: 1 graph, 1 break, 2 recompiles>"
+    silent = Capture("dynamo", "Net", [graph], breaks=missing, recompiles=missing)
+    assert repr(silent) == "<capture of Net by dynamo: 1 graph>"
+    with pytest.raises(CaptureError, match=r"^this torch does not tell$"):
+        _ = silent.breaks
+
+
+def test_a_failed_comparison_of_findings_is_explained():
+    place = Place("model.py", 3, "forward", "y = x.item()")
+    found = Findings([Break("number out of a tensor", "item", place, False, None, "torch's words")])
+
+    assert explain_findings("==", found, []) == ["1 finding where there should be none", *found.explanation()]
+    assert explain_findings("==", [], found) == ["1 finding where there should be none", *found.explanation()]
+    two = Findings([*found, *found])
+    assert explain_findings("==", two, [1]) == ["2 findings where there should be others", *two.explanation()]
+    assert explain_findings("!=", found, []) is None
+    assert explain_findings("==", Findings(), [1]) is None
+    assert explain_findings("==", [1], []) is None

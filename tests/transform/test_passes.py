@@ -12,7 +12,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.transform.passes import apply_step, name_of_step
+from pytest_fxgraph.transform.passes import _form_asked_for, apply_step, name_of_step
 
 
 def exported() -> torch.export.ExportedProgram:
@@ -193,3 +193,47 @@ def test_no_message_about_a_pass_begins_a_line_with_its_name():
         apply_step(transform, traced())
 
     assert not any(line.startswith("::") for line in str(caught.value).splitlines())
+
+
+def test_a_name_that_cannot_be_read_is_replaced_by_the_class():
+    class Step:
+        @property
+        def __name__(self) -> str:
+            raise RuntimeError("no name yet")
+
+        def __call__(self, graph_module: torch.fx.GraphModule) -> None:
+            GIVEN.append(graph_module)
+
+    assert name_of_step(Step()) == "Step"
+
+
+def test_a_pass_that_returns_the_graph_of_its_module_changed_that_module():
+    module = traced()
+    applied = apply_step(lambda gm: gm.graph, module)
+
+    assert applied.made is module
+    assert applied.call is None
+
+
+def test_a_graph_of_another_package_keeps_the_modules_of_its_owner():
+    other = fxcore.symbolic_trace(nn.Sequential(nn.Linear(4, 3), nn.Tanh()))
+
+    assert apply_step(lambda gm: other.graph, traced()).made is other
+
+
+class Kept:
+    def __new__(cls, graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        return graph_module
+
+
+def test_a_class_that_is_no_interpreter_is_called():
+    module = traced()
+
+    assert apply_step(Kept, module).made is module
+
+
+def test_a_pass_without_a_parameter_gets_the_default_form():
+    asked = {form: _form_asked_for(lambda: None, form) for form in ("module", "program")}
+
+    assert asked == {"module": "module", "program": "program"}
+    assert _form_asked_for(max, "graph") == "graph"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -17,8 +18,8 @@ from fixtures.searched_graphs import SEARCHED, Calling, drawn, graph_calling
 from fixtures.transforms import RIGHT
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
-from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport
-from pytest_fxgraph.errors import MismatchError
+from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, _described_tensor
+from pytest_fxgraph.errors import ChoiceError, MismatchError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 # On a busy machine, the time must not be up before all tries were made.
@@ -438,3 +439,30 @@ def test_strides_that_are_not_the_users_count_in_neither_precision():
         return centred * (centred.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt()
 
     FxEquivalence()(normalised, drawn(2, 3, 8), graph=fxcore.symbolic_trace(by_hand), search=40)
+
+
+LARGE = torch.zeros(4, 5)
+ODD = LARGE.index_put((torch.tensor([1, 3]), torch.tensor([0, 4])), torch.tensor([2.0, math.nan]))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "text"),
+    [
+        (torch.tensor([[1.0, -0.5]]), "float32[1, 2] [[1, -0.5]]"),
+        (LARGE, "float32[4, 5] all 0"),
+        (ODD, "float32[4, 5] all 0 but 2 at [1, 0], nan at [3, 4]"),
+        (torch.full((4, 5), 3), "int64[4, 5] all 3"),
+        (torch.arange(20), "int64[20]"),
+        (LARGE.t(), "float32[5, 4] all 0 with strides (1, 5)"),
+        (torch.empty(0, 3), "float32[0, 3]"),
+        (torch.ones(2, 2).to_sparse(), "float32[2, 2]"),
+        (torch.ones(2, device="meta"), "float32[2]"),
+    ],
+)
+def test_a_found_tensor_is_described_by_its_values_where_these_are_few(tensor, text):
+    assert _described_tensor(tensor) == text
+
+
+def test_values_of_another_name_are_refused():
+    with pytest.raises(ChoiceError, match=r"^there are no search_values 'some'; choose all or finite$"):
+        SearchBudget(3, values="some")
