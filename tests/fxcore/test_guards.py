@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fxcore import Graph, symbolic_trace
-from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, negated, refusal
+from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, is_same, negated, refusal
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,23 @@ def test_a_node_that_only_conditions_need_knows_the_node_before_it():
     assert [node.name for node in graph.nodes] == ["x", "relu", "mul", "output"]
     after = {node.name: node.meta.get("guard_after") for node in graph.guards.graph.nodes}
     assert after == {"x": None, "relu": None, "getattr_1": "relu", "getitem": "relu", "gt": "relu", "output": None}
+
+
+def test_guards_are_shown_and_compared_by_their_conditions():
+    guard, other = Guard("x.shape[0] == 3", "getitem", 3), Guard("x.dim() == 2", "dim", 2)
+
+    assert repr(Guards((guard, other))) == "Guards(['x.shape[0] == 3', 'x.dim() == 2'])"
+    assert Guards((guard,)) == Guards((guard,), are_enforced=False)
+    assert hash(Guards((guard,))) == hash(Guards((guard,), are_enforced=False))
+    assert Guards((guard,)) != Guards((other,))
+    assert Guards((guard,)) != (guard,)
+
+
+def test_a_value_is_the_example_s_if_it_is_equal_or_both_are_nan():
+    assert is_same(2, 2.0)
+    assert is_same(float("nan"), float("nan"))
+    assert not is_same(float("nan"), 1.0)
+    assert not is_same(1.0, float("nan"))
+    assert not is_same(True, 1)
+    assert not is_same(None, 0)
+    assert not is_same(torch.ones(2), torch.ones(2))  # their comparison has no truth

@@ -12,6 +12,7 @@ import fxcore
 from fxcore import torch_fx_registry
 from fxcore.errors import InteropError
 from fxcore.interop import to_torch
+from fxcore.torch_fx_registry import TRACING_FLAG, tracing
 
 torch_tracer = torch.fx._symbolic_trace
 
@@ -130,3 +131,14 @@ def test_the_refusal_of_a_pass_of_torch_names_the_function_that_was_called():
     with pytest.raises(TypeError, match=r"cannot run ShapeProp of torch\.fx on a graph of fxcore"):
         ShapeProp(gm)
     assert callable(split_module(to_torch(gm), None, lambda node: 0))
+
+
+def test_the_flag_of_tracing_stands_for_a_truth():
+    assert TRACING_FLAG == False  # noqa: E712 - torch.fx compares it
+    assert hash(TRACING_FLAG) == hash(False)
+    assert repr(TRACING_FLAG) == "False"
+    with tracing():
+        assert TRACING_FLAG == True  # noqa: E712
+        assert hash(TRACING_FLAG) == hash(True)
+        assert repr(TRACING_FLAG) == "True"
+    assert not TRACING_FLAG

@@ -194,3 +194,14 @@ def test_values_from_behind_the_written_nodes_get_names_too():
     code = graph._codegen._gen_python_code([first], "self", namespace)
 
     assert code.src.splitlines()[-2:] == ["    neg = -neg_1;  neg_1 = None", "    "]
+
+
+def test_descriptions_of_returned_items_are_comments_of_their_lines():
+    codegen = CodeGen()
+
+    assert codegen.generate_output("x") == "return 'x'"
+    assert codegen.generate_output(["x", 2], descs=["the loss", "a size"]) == (
+        "return [\n    'x',  # the loss\n    2,  # a size\n]"
+    )
+    assert codegen.generate_output(("x",), descs=["the loss"], repr_fn=str) == "return (\n    x,  # the loss\n)"
+    assert codegen.generate_output("x", descs=["the loss"], repr_fn=str) == "return x"

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import enum
+
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.passes.shape_prop import ShapeProp
 
 from fixtures.oracle import assert_same
-from fxcore.codegen.comments import innermost_frame
+from fxcore import Graph
+from fxcore.codegen.comments import VerboseStyle, innermost_frame, meta_docstring, value_annotation
 
 
 def test_the_innermost_frame_of_a_stack_is_found():
@@ -26,3 +31,42 @@ def test_annotations_and_comments_are_torch_fx_s():
         return graph.python_code("self", verbose=True, include_stride=True).src
 
     assert_same(code)
+
+
+def test_symbolic_and_noted_values_and_recomputed_regions_are_written_in_torch_fx_s_words():
+    class Recompute(enum.Enum):
+        MUST_SAVE = 1
+
+    example = torch.fx.symbolic_trace(torch.nn.ReLU())
+    ShapeProp(example).propagate(torch.ones(2, 3))
+    noted = next(iter(example.graph.nodes)).meta["tensor_meta"]
+
+    def verbose(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        x.meta["tensor_meta"] = noted
+        y = graph.call_function(torch.relu, (x,))
+        y.meta.update(val=torch.ones(2), ac_graph_id=3)
+        z = graph.call_function(torch.neg, (y,))
+        z.meta.update(ac_graph_id=4, recompute=Recompute.MUST_SAVE)
+        graph.output(z)
+        return graph.python_code("self", verbose=True).src
+
+    assert_same(verbose)
+
+
+def test_a_symbolic_size_is_written_by_the_style():
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = ShapeEnv().create_unbacked_symint()
+
+    assert value_annotation(x, VerboseStyle()) == f': "Sym({x.meta["val"]!r})"'
+    assert value_annotation(x, VerboseStyle(sym_repr=lambda size: "n")) == ': "Sym(n)"'
+
+
+def test_all_metadata_is_listed_in_a_string_statement():
+    x = Graph().placeholder("x")
+
+    assert meta_docstring(x) == []
+    x.meta["tag"] = 1
+    assert any("tag: '1'" in line for line in meta_docstring(x))

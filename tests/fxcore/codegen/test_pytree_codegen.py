@@ -87,3 +87,34 @@ def test_defaults_and_nested_inputs_go_together():
     assert module(1, None, {"a": 5}) == 6
     with pytest.raises(SyntaxError):
         torch.fx.symbolic_trace(Model(), concrete_args={"mask": None, "options": {"a": torch.fx.PH}})
+
+
+def test_without_a_description_of_the_structure_values_pass_as_they_are():
+    codegen = PyTreeCodeGen(None)
+
+    assert codegen.process_outputs([1, (2,)]) == [1, (2,)]
+    assert codegen.generate_output("x") == "return 'x'"
+    assert codegen.gen_fn_def(["self", "x"], "") == fxcore.CodeGen().gen_fn_def(["self", "x"], "")
+
+
+def test_descriptions_of_nested_outputs_are_comments_of_their_lines():
+    _, spec = torch.utils._pytree.tree_flatten([1, 2])
+    codegen = PyTreeCodeGen(PyTreeInfo(["x"], spec, spec))
+
+    assert codegen.generate_output(["a", "b"], descs=["first", "second"], repr_fn=str) == (
+        "return pytree.tree_unflatten([\n    a,  # first\n    b,  # second\n], self._out_spec)"
+    )
+    assert codegen.generate_output(["a", "b"]) == "return pytree.tree_unflatten(['a', 'b'], self._out_spec)"
+
+
+def test_annotations_of_an_expanded_definition_stand_on_their_own_lines():
+    _, spec = torch.utils._pytree.tree_flatten([1, 2])
+    codegen = PyTreeCodeGen(PyTreeInfo(["tree"], spec, None))
+
+    expanded = codegen.gen_var_bindings(["tree"], ["x : int", "y", "z : str = 'a'"], True)
+    assert expanded.splitlines() == [
+        *("", "    x : int", "    z : str = 'a'"),
+        "    x , y, z , = fx_pytree.tree_flatten_spec([tree], self._in_spec)",
+    ]
+    plain = codegen.gen_var_bindings(["tree"], ["x", "y"], True)
+    assert plain == "\n    x, y, = fx_pytree.tree_flatten_spec([tree], self._in_spec)"

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import fxcore
+from fxcore.errors import FxError
 from fxcore.experimental import optimization as ours
 from fxcore.experimental.optimization import fuse, matches_module_pattern, replace_node_module
 
@@ -303,3 +304,50 @@ def test_a_node_that_calls_no_module_has_none_to_replace():
 
     with pytest.raises(AssertionError, match=r"Expected str target, got .*: relu calls no module"):
         replace_node_module(relu, {}, nn.ReLU())
+
+
+def test_dropout_of_another_form_is_refused():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout()
+
+        def forward(self, x):
+            return self.drop(input=x)
+
+    with pytest.raises(FxError, match=r"^Expected 1 arg for Dropout, got 0: drop is called otherwise"):
+        ours.remove_dropout(Twice())
+
+
+def test_the_larger_set_keeps_its_name():
+    sets = ours.UnionFind(4)
+    for number in range(4):
+        sets.make_set(number)
+    sets.join(0, 1)
+    name = sets.find(0)
+
+    assert sets.join(2, 0) is None
+    assert [sets.find(number) for number in range(4)] == [name, name, name, 3]
+    assert sets.size[name] == 3
+
+
+def test_only_modules_on_the_cpu_and_of_single_precision_are_optimized():
+    graph = fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2))).graph
+    (node,) = graph.find_nodes(op="call_module", target="0")
+
+    with pytest.raises(FxError, match=r"^this pass is only for CPU modules; 0 is on meta$"):
+        ours._is_supported(node, {"0": nn.Linear(2, 2, device="meta")})
+    with pytest.raises(FxError, match=r"^this pass is only for torch.float modules; 0 is torch.float64$"):
+        ours._is_supported(node, {"0": nn.Linear(2, 2, dtype=torch.float64)})
+    assert not ours._is_supported(node, {"0": nn.Bilinear(2, 2, 2)})
+    assert ours._is_supported(node, {"0": nn.ReLU()})
+
+
+def test_a_graph_without_a_module_cannot_be_timed():
+    graph = fxcore.symbolic_trace(nn.ReLU()).graph
+    lonely = fxcore.Graph()
+    lonely.output(lonely.graph_copy(graph, {}))
+    is_faster = ours.gen_mkl_autotuner(torch.ones(2))
+
+    with pytest.raises(FxError, match="put the graph into a GraphModule first"):
+        is_faster(ours.MklSubgraph(lonely))

@@ -9,6 +9,7 @@ import torch
 import fxcore
 from fixtures.oracle import assert_same
 from fxcore.errors import FxError
+from fxcore.node_data.printing import format_argument
 
 
 def function(x: torch.Tensor, y=1):
@@ -78,3 +79,23 @@ def test_arguments_of_every_kind_are_printed_alike():
         return str(graph)
 
     assert_same(text)
+
+
+def test_the_returned_type_goes_into_the_head_of_a_graph_s_text():
+    def text(fx):
+        graph = fx.symbolic_trace(typed).graph
+        output = list(graph.nodes)[-1]
+        output.type = int
+        returned = [""]
+        return output.format_node(["shown before"], returned), returned, output.format_node()
+
+    assert_same(text)
+
+
+def test_an_argument_may_write_itself():
+    class Axis:
+        def _custom_fx_repr_fn(self):
+            return "axis(1)"
+
+    assert format_argument(Axis()) == "axis(1)"
+    assert format_argument([Axis(), {"k": Axis()}]) == "[axis(1), {k: axis(1)}]"

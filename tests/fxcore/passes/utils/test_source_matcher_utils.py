@@ -74,3 +74,21 @@ def test_classes_are_recognised_by_their_name_too(exported):
         node.meta.pop("torch_fn", None)
 
     assert len(ours.get_source_partitions(graph, [nn.Linear])[nn.Linear]) == 2
+
+
+@pytest.mark.parametrize("wanted", [[torch.relu], ["relu"], [nn.Linear], [nn.Module, torch.relu]])
+def test_sources_of_dynamo_and_parameters_are_found_as_in_torch(wanted):
+    gm = torch.fx.GraphModule(nn.Linear(2, 2), torch.fx.Graph())
+    graph = gm.graph
+    x, weight = graph.placeholder("x"), graph.get_attr("weight")
+    linear = graph.call_function(torch.nn.functional.linear, (x, weight))
+    relu = graph.call_function(torch.relu, (linear,))
+    graph.output(relu)
+    for node, source in ((weight, ("l", nn.Linear)), (linear, ("l", nn.Linear)), (relu, ("relu", torch.relu))):
+        node.meta["source_fn_stack"] = [("outer", nn.Sequential), source]
+
+    found = ours.get_source_partitions(interop.from_torch(gm).graph, wanted)
+
+    assert described(found) == described(torchs.get_source_partitions(graph, wanted))
+    if nn.Linear in wanted:
+        assert [node.name for node in found[nn.Linear][0].params] == ["weight"]

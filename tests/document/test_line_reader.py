@@ -1,0 +1,58 @@
+"""A line of a golden is read, or refused with its reason."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pytest_fxgraph.document.line_reader import read_module, read_node, read_state
+from pytest_fxgraph.document.model import YamlDataError
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("%a = torch.relu(%x) # 1 # 2", "a second `#` stands in it; put a text with this character in quotes"),
+        ("%a = torch.relu(%x) # float32[1]; in a; in b", "'in b' stands there twice, or is none of: effects:, meta:"),
+        ("%a = torch.relu(%x) # float32[1]; made by hand", "'made by hand' stands there twice, or is none of"),
+        ("%a = torch.relu(%x) # meta: tag", "the metadata 'tag' has no name, as in `meta: tag=1`"),
+        ("%a = torch.relu", "expected (...) behind 'torch.relu', got ''"),
+        ("%a = torch.relu(%x", "a bracket is not closed: ')' is missing"),
+        ("%a = (%x)", "'(%x)' calls nothing: a call is TARGET(...), self.PATH(...) or %NAME.METHOD(...)"),
+        ("%a = torch.sum(%x, dim=1, dim=2)", "the keyword 'dim' stands there twice"),
+        ("%a = torch.sum(dim=1, %x)", "the argument '%x' stands behind one with a keyword"),
+        ("%a = torch.sum(%x, , 1)", "an argument is missing at a comma"),
+        ('%a = call_function "torch.relu(%x)', "a quoted text does not end"),
+        ("input x =", "expected `= DEFAULT`, `# VALUE` or nothing behind the input, got '='"),
+        ("relu", "it is none of: input NAME, %NAME = TARGET(...), return ..., block PATH:, or a title"),
+    ],
+)
+def test_a_node_that_no_writer_writes_is_refused_with_the_reason(line, reason):
+    with pytest.raises(YamlDataError, match=re.escape(reason)):
+        read_node(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("act", "it is no line of this section, such as `PATH: torch.nn.ReLU()` or `PATH: buffer int64[]`"),
+        ("act: torch.nn.ReLU", "a module is written as `PATH: CLASS(name=value, ...)`"),
+        ("act: torch.nn.ReLU(1)", "the value '1' of the module has no name, as in `bias=True`"),
+        ("act: torch.nn.ReLU(); training; training", "'training' stands there twice"),
+        ("act: torch.nn.ReLU(); trained", "'trained' is none of: training, not training, is, named by"),
+        ("act: torch.nn.ReLU(); training now", "'training now' is none of: training, not training, is, named by"),
+        ("act: torch.nn.ReLU(); is", "'is' is none of: training, not training, is, named by"),
+    ],
+)
+def test_a_module_that_no_writer_writes_is_refused_with_the_reason(line, reason):
+    with pytest.raises(YamlDataError, match=re.escape(reason)):
+        read_module(line, "")
+
+
+def test_facts_of_a_module_are_read():
+    record = read_module("act: torch.nn.ReLU(inplace=True); not training; named by torch", "block.")
+
+    assert (record.path, record.training, record.name_from) == ("block.act", False, "torch")
+    assert read_module('"odd path": torch.nn.ReLU(); training', "block.").path == "odd path"
+    assert read_state("w: buffer int64[]", "block.").path == "block.w"
