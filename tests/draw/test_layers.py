@@ -66,3 +66,9 @@ def test_very_many_long_lines_do_not_bend():
 
     assert max(len(link.bends) for link in layers.links) <= 6
     assert len(layers.rows) == 100
+
+
+def test_a_row_is_ordered_by_the_row_below_it_too():
+    layers = layers_of(5, 0, 0, lines((0, 3), (1, 4), (2, 3)))
+
+    assert layers.rows == ((0, 2, 1), (3, 4))

@@ -306,3 +306,15 @@ def test_a_subclass_of_the_interpreter_is_looked_through():
 
     assert not may_keep_state(graph_module, InterpreterCall(Plain, graph_module))
     assert may_keep_state(graph_module, InterpreterCall(Noting, graph_module))
+
+
+def test_a_variable_that_is_not_assigned_yet_keeps_nothing():
+    def outer():
+        def call(x: torch.Tensor) -> torch.Tensor:
+            return later(x)
+
+        is_kept = may_keep_state(call, call)
+        later = torch.relu
+        return is_kept, may_keep_state(call, call), later
+
+    assert outer()[:2] == (False, False)

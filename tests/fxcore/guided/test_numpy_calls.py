@@ -253,3 +253,8 @@ def test_compiled_code_of_numpy_gets_arrays():
     graph_module = fxcore.symbolic_trace(drawn, example_inputs=EXAMPLE)
 
     assert [str(guard) for guard in graph_module.graph.guards] == ["x.shape[0] == 2"]
+
+
+@PROGRAMS.guarded
+def numpy_numbers_of_sizes_by_a_scalar(x):
+    return x * float((np.arange(x.shape[0]) * np.float32(2))[1])

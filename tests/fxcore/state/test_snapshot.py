@@ -238,3 +238,17 @@ def test_the_compiled_code_of_a_graph_module_is_left_alone():
     assert graph_module._code_of_now == 1
     assert not hasattr(graph_module, "note")
     assert graph_module.training
+
+
+@pytest.mark.parametrize(
+    ("options", "restored"), [({}, True), ({"settings": True}, True), ({"settings": False}, False)]
+)
+def test_settings_of_the_process_are_put_back_unless_told_not_to(options, restored):
+    before = torch.get_default_dtype()
+    snapshot = Snapshot.of_globals(**options)
+    torch.set_default_dtype(torch.float64)
+    try:
+        snapshot.restore()
+        assert (torch.get_default_dtype() is before) is restored
+    finally:
+        torch.set_default_dtype(before)

@@ -11,7 +11,7 @@ from torch import nn
 
 import fxcore
 from fixtures.models.gpt_like import GptLike
-from fxcore.transforms.analysis.profile import GraphProfile, NodeTime, profile
+from fxcore.transforms.analysis.profile import GraphProfile, NodeTime, _kernel_seconds, profile
 
 NET = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 
@@ -93,3 +93,10 @@ def test_the_parts_of_a_profile_make_up_the_whole_run():
             wholes.append(time.perf_counter() - began)
 
     assert min(sums) == pytest.approx(min(wholes), rel=0.1)
+
+
+def test_kernels_are_counted_for_the_nodes_alone(traced):
+    found = _kernel_seconds(traced, (torch.ones(2, 8),))
+
+    assert found.keys() == {"input_1", "_0", "_1", "_2", "output"}
+    assert sum(found.values()) > 0

@@ -1,0 +1,46 @@
+"""A failed trace is told with its place, or with the first line of the traced function."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from fxcore.errors import TraceError
+from fxcore.guided.failures import explained
+
+X = torch.ones(2)
+
+
+class Net(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("root", "place"),
+    [
+        (Net(), f"{__file__}:{Net.forward.__code__.co_firstlineno}: def forward(self, x: torch.Tensor)"),
+        (doubled, f"{__file__}:{doubled.__code__.co_firstlineno}: def doubled(x: torch.Tensor)"),
+        (torch.neg, "builtin_function_or_method"),
+    ],
+)
+def test_an_error_without_a_line_of_the_user_is_told_with_the_first_line_of_the_function(root, place):
+    told = explained(ValueError("too deep"), root, "forward", (X,), None)
+
+    assert type(told) is TraceError
+    assert str(told).startswith(f"tracing raised ValueError: too deep at {place}")
+
+
+def test_an_error_with_a_line_of_the_user_is_told_with_that_line():
+    try:
+        raise ValueError("too deep")
+    except ValueError as error:
+        told = explained(error, doubled, "forward", (X,), None)
+
+    assert 'raise ValueError("too deep")' in str(told).splitlines()[0]
+    assert "def doubled" not in str(told)
