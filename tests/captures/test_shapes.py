@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.captures.shapes import positional_arguments, record_shapes
+from pytest_fxgraph.captures.shapes import arguments_in_order, positional_arguments, record_shapes
+from pytest_fxgraph.errors import CaptureError
 
 Pair = namedtuple("Pair", ["first", "second"])
 
@@ -46,3 +47,18 @@ def test_parameters_are_recorded_as_parameters_and_other_state_as_tensors():
     types = {node.target: node.meta["type"] for node in graph_module.graph.nodes if node.op == "get_attr"}
     assert types == {"scale": nn.Parameter, "offset": torch.Tensor}
     assert graph_module.graph.output_node().meta["tensor_meta"].shape == (2, 3)
+
+
+def test_keywords_fill_the_inputs_of_the_graph_in_its_order():
+    def program(x, scale, shift=1.0, *rest):
+        return x * scale + shift
+
+    graph = fxcore.symbolic_trace(program)
+
+    assert arguments_in_order(graph, (1,), {}) == (1,)
+    assert arguments_in_order(graph, (1,), {"shift": 3, "scale": 2}) == (1, 2, 3)
+    assert arguments_in_order(graph, (1,), {"scale": 2}) == (1, 2, 1.0)
+    with pytest.raises(CaptureError, match=r"^example_kwargs: the graph's input 'scale' has no value$"):
+        arguments_in_order(graph, (1,), {"shift": 3})
+    with pytest.raises(CaptureError, match=r"^example_kwargs: the graph has no input 'x', 'bias' beyond example_inp"):
+        arguments_in_order(graph, (1,), {"x": 3, "scale": 2, "bias": 4})

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.captures.stages import FxStages, Stage, StageNode, strip_of
+import fxcore
+from pytest_fxgraph.captures.stages import FxStages, Stage, StageNode, Stages, strip_of
 from pytest_fxgraph.errors import ChoiceError, GateError
 
 X = torch.ones(2, 4)
@@ -112,3 +113,15 @@ def test_nodes_name_what_they_were_made_from_by_its_place():
     ]
     assert second.removed == (0,)
     assert (strip.text, strip.nodeid) == ("in words", "test_net.py::test_net")
+
+
+def test_stages_are_counted_shown_and_found_by_name_or_place():
+    graph = fxcore.symbolic_trace(nn.ReLU())
+    node = StageNode("relu", "torch.relu", (), None, None)
+    kept = StageNode("relu", "torch.relu", (node,), None, None)
+    stages = Stages([Stage("traced", graph, (node,), ()), Stage("fused", graph, (kept,), ())])
+
+    assert len(stages) == 2
+    assert repr(stages) == "<stages: traced -> fused>"
+    assert stages["fused"] is stages[1]
+    assert stages.made_by("torch.relu") == {"relu": "traced"}

@@ -9,7 +9,7 @@ import torch.fx
 from torch import nn
 
 import fxcore
-from fxcore.errors import InterpreterError
+from fxcore.errors import FxError, InterpreterError
 from fxcore.interpreter import Interpreter, Transformer
 
 
@@ -487,3 +487,16 @@ def test_a_method_that_replaces_one_of_a_transformer_s_tracer_is_called_for_ever
     made = transformer.transform()
 
     assert names == [node.name for node in made.graph.nodes if node.op not in ("placeholder", "output")]
+
+
+def test_a_function_that_is_a_name_and_other_containers_are_refused():
+    class Lists(Interpreter):
+        def map_nodes_to_values(self, args, n):
+            return list(super().map_nodes_to_values(args, n))
+
+    module = fxcore.symbolic_trace(lambda x: x + 1)
+
+    with pytest.raises(FxError, match=r"^target should not be a string for call_function, got 'relu'$"):
+        Interpreter(module).call_function("relu", (1,), {})
+    with pytest.raises(FxError, match=r"Expected args to be tuple and kwargs to be dict, got <class 'list'> and "):
+        Lists(module).run(1)

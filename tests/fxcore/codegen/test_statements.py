@@ -137,3 +137,10 @@ def test_arguments_nested_in_dicts_keep_their_classes():
 
 def test_wrapped_functions_are_declared_before_the_function():
     assert_same_success(lambda fx: fx.symbolic_trace(lambda x: math.sqrt(x.size(0))).code)
+
+
+def test_a_tensor_among_the_arguments_is_described():
+    graph = Graph()
+    graph.call_function(torch.relu, (graph.placeholder("x"),), {"like": torch.ones(2, 3)})
+
+    assert "like = torch.Tensor(size=[2, 3], dtype=float32)" in graph.python_code("self").src

@@ -189,3 +189,17 @@ def test_a_warning_of_an_input_that_cannot_be_checked_points_to_the_user_s_line(
         fxcore.symbolic_trace(flagged, {"flag": True, "n": torch.ones(1)})
 
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_markers_of_one_starred_parameter_become_inputs_with_their_attributes():
+    class Net(nn.Module):
+        def forward(self, *values):
+            return values[0] + values[1]
+
+    def recorded(fx):
+        marked = PHWithMeta(ph_key="first") if fx is fxcore else torch.fx._symbolic_trace.PHWithMeta(ph_key="first")
+        graph = fx.Tracer().trace(Net(), concrete_args=(marked, fx.PH))
+        return graph, [node.ph_key if hasattr(node, "ph_key") else None for node in graph.nodes]
+
+    assert repr(PH) == "PH"
+    assert_same(recorded)

@@ -153,3 +153,64 @@ def test_a_path_without_operations_has_its_reason():
 
     assert [str(each) for each in report.left] == ["third: no node names such a module in its nn_module_stack"]
     assert report.changed == ("first", "first@1")
+
+
+def test_a_submodule_with_any_number_of_arguments_or_nested_inputs_is_told():
+    class Starred(nn.Module):
+        def forward(self, *values):
+            return values[0] + 1
+
+    class Nested(nn.Module):
+        def forward(self, pair):
+            return pair["x"] + 1
+
+    class Outer(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x)
+
+    class Leaves(fxcore.Tracer):
+        def is_leaf_module(self, module, path):
+            return True
+
+    def outer(inner):
+        root = Outer(inner)
+        return fxcore.GraphModule(root, Leaves().trace(root))
+
+    nested = fxcore.symbolic_trace(Nested(), concrete_args={"pair": {"x": fxcore.PH}})
+
+    with pytest.raises(PassError, match=r"^cannot inline inner: it takes any number of arguments, as \*values$"):
+        Inline()(outer(Starred()))
+    result = Inline()(outer(nested))
+    assert [str(each) for each in result.report.left] == [
+        "inner: its graph takes nested inputs or returns nested values"
+    ]
+
+
+def test_a_tensor_that_the_trace_of_a_submodule_found_is_kept():
+    outside = torch.ones(3)
+
+    class Adds(nn.Module):
+        def forward(self, x):
+            return x + outside
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Adds()
+
+        def forward(self, x):
+            return self.inner(x) * 2
+
+    class Leaves(fxcore.Tracer):
+        def is_leaf_module(self, module, path):
+            return True
+
+    root = Outer()
+    made = Inline()(fxcore.GraphModule(root, Leaves().trace(root))).graph_module
+
+    assert [node.op for node in made.graph.nodes if node.op == "call_module"] == []
+    assert torch.equal(made(torch.zeros(3)), outside * 2)
