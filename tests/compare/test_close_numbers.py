@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pytest_fxgraph.compare.close_numbers import (
+    _distance,
     are_close_contents,
     argument_distance,
     close_argument,
@@ -226,3 +227,9 @@ def test_the_sketch_leaves_out_numbers_that_are_not_finite():
     assert are_close_at(table, table)
     assert "nan" not in constant_text(table, "close")
     assert constant_text(torch.zeros(100), "close").endswith("norm=0.0, sketch=0.0)")
+
+
+def test_a_distance_is_told_in_steps_of_its_format_or_by_its_size():
+    assert str(_distance(1.0, 1.0 + 2**-23, "float32")) == "1 ulp apart"
+    assert str(_distance(1.0, 1.0 + 2**-22, "float32")) == "2 ulps apart"
+    assert str(_distance(1.0, 1.25, "float128")) == "apart by 2.0e-01 of its size"

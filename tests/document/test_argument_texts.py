@@ -210,3 +210,13 @@ def test_sets_are_written_alike_under_every_hash_seed():
     }
 
     assert texts == {'{"a", "b", "c", "d", ("e", 1)}\n'}
+
+
+def test_values_of_numpy_are_written_by_their_content(text):
+    numpy = pytest.importorskip("numpy")
+
+    assert text(numpy.float64(0.5)) == "numpy.float64(0.5)"
+    assert text(numpy.int32(3)) == "numpy.int32(3)"
+    assert text(numpy.array([1, 2])) == f"numpy.ndarray({text(torch.tensor([1, 2]))})"
+    with pytest.raises(DocumentError, match=r"the text of an object of type numpy\.ndarray holds an address"):
+        text(numpy.array([object()], dtype=object))

@@ -135,3 +135,27 @@ def test_a_tensor_that_a_functional_graph_holds_in_place_of_a_result_has_no_cont
 
     assert constant_text(kept, "exact") is None
     assert constant_text(kept.detach(), "exact") is None
+
+
+def test_scales_of_channels_and_eight_bit_floats_are_written_as_numbers():
+    scales, zero_points = torch.tensor([0.5, 0.25], dtype=torch.float64), torch.tensor([0, 1])
+    quantized = torch.quantize_per_channel(torch.ones(2, 1), scales, zero_points, 0, torch.qint8)
+
+    assert constant_text(quantized, "exact") == "scale=[0.5, 0.25], zero_point=[0, 1], [[2], [5]]"
+    assert constant_text(quantized, "close") == "scale=close([0.5, 0.25]), zero_point=[0, 1], [[2], [5]]"
+    assert constant_text(torch.tensor([0.5, -2.0]).to(torch.float8_e5m2), "exact") == "[0.5, -2.0]"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_the_largest_number_of_a_format_comes_back(dtype):
+    largest = torch.tensor(torch.finfo(dtype).max, dtype=dtype)
+
+    assert torch.equal(torch.tensor(float(constant_text(largest, "exact")), dtype=dtype), largest)
+
+
+def test_large_complex_tensors_and_tensors_without_finite_numbers_are_summed_up():
+    numbers = torch.complex(torch.full((65,), 2.0), torch.full((65,), -1.0))
+
+    assert "min=-1.0, max=2.0, mean=0.5" in constant_text(numbers, "exact")
+    text = constant_text(torch.full((65,), math.inf), "exact")
+    assert text.endswith("nonfinite=65")
