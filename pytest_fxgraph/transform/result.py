@@ -49,8 +49,12 @@ class TransformResult:
         names = programs_in(self.after)
         if self._is_rebuilt or programs_in(self.before) != names:
             return True
-        sides = ([GraphFacts.of(program_at(side, name)) for side in (self.before, self.after)] for name in names)
-        return any(before.changed(after) or before.meta != after.meta for before, after in sides)
+        for name in names:
+            before, after = program_at(self.before, name), program_at(self.after, name)
+            facts, facts_after = GraphFacts.of(before), GraphFacts.of(after)
+            if facts.changed(facts_after) or facts.meta != facts_after.meta or _has_other_meta(before, after):
+                return True
+        return False
 
     @cached_property
     def difference(self) -> Difference:
@@ -142,6 +146,17 @@ class TransformResult:
             for name in sorted({*before, *after})
             if before[name] != after[name]
         ]
+
+
+def _has_other_meta(before: Any, after: Any) -> bool:
+    """Return whether a node of two equal graphs has another object as metadata. Copies of a graph copy containers."""
+    pairs = zip(before.graph.nodes, after.graph.nodes, strict=True)
+    values = [(node.meta[entry], other.meta[entry]) for node, other in pairs for entry in node.meta]
+    others = [pair for pair in values if pair[0] is not pair[1]]
+    try:
+        return not all(isinstance(value, (dict, list, set)) and value == other for value, other in others)
+    except Exception:  # tensors, or objects of the user's, that == cannot compare
+        return True
 
 
 def documents_of(subject: Any, own_name: OwnName | None = None) -> dict[str, GraphDocument]:

@@ -73,7 +73,15 @@ def test_every_kind_of_transform_is_applied(transform):
 
 
 @pytest.mark.parametrize("transform", [lambda gm: gm, drop_dead_code, [drop_dead_code, drop_dead_code]])
-@pytest.mark.parametrize("subject", [ConvBnRelu, lambda: torch.export.export(ConvBnRelu().eval(), (image(),))])
+@pytest.mark.parametrize(
+    "subject",
+    [
+        ConvBnRelu,
+        lambda: fxcore.symbolic_trace(ConvBnRelu()),
+        lambda: torch.fx.symbolic_trace(ConvBnRelu()),
+        lambda: torch.export.export(ConvBnRelu().eval(), (image(),)),
+    ],
+)
 def test_a_transform_that_does_nothing_is_refused_unless_that_is_meant(transform, subject):
     with pytest.raises(VacuousCheckError, match=r"checking .* says nothing: the graph is as it was, .*; allow_vacuous"):
         FxTransform()(transform, subject(), image())
