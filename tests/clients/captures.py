@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.clients.case import GAP_OF_BUFFERS, GAP_OF_NEIGHBOURS, OUTSIDE, equivalence, golden, operators
+from tests.clients.case import GAP_OF_BUFFERS, GAP_OF_MASKS, OUTSIDE, equivalence, golden, operators
 from tests.clients.dialects import graph_in
 from tests.clients.harm import argument, dropped, scaled, swapped
 
@@ -137,8 +137,8 @@ golden(
     "export",
     spoilt=exported_with(bert, hidden_act="relu"),
 )
-equivalence(HF, "LlamaForCausalLM", "llama", exported, dropped("neg"), "neg.default", "export", gap=GAP_OF_NEIGHBOURS)
-equivalence(HF, "LlamaForCausalLM", "llama", exported, scaled("up_proj"), "up_proj", "export", gap=GAP_OF_NEIGHBOURS)
+equivalence(HF, "LlamaForCausalLM", "llama", exported, dropped("neg"), "neg.default", "export", gap=GAP_OF_MASKS)
+equivalence(HF, "LlamaForCausalLM", "llama", exported, scaled("up_proj"), "up_proj", "export", gap=GAP_OF_MASKS)
 golden(
     HF,
     "LlamaForCausalLM",

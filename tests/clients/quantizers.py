@@ -151,7 +151,6 @@ equivalence(
     "ran sigmoid",
     "export",
     sqnr=30.0,
-    gap=GAP_OF_ROUNDING,
 )
 equivalence(
     AO,
@@ -170,11 +169,10 @@ equivalence(
     "prepare_pt2e, convert_pt2e",
     "conv norm",
     by_pt2e(),
-    argument("dequantize_per_tensor", 1, 0.5),
-    "node dequantize_per_tensor",
+    dropped("relu"),
+    "ran relu",
     "export",
     sqnr=15.0,
-    gap=GAP_OF_ROUNDING,
 )
 golden(
     AO,
@@ -203,10 +201,9 @@ equivalence(
     "conv norm",
     by_x86,
     dropped("relu"),
-    "relu.default",
+    "ran relu",
     "export",
     sqnr=15.0,
-    gap=GAP_OF_ROUNDING,
 )
 operators(
     XNN,
@@ -237,10 +234,9 @@ equivalence(
     "conv norm",
     by_nncf(),
     argument("dequantize_per_tensor", 1, 0.5),
-    "node dequantize_per_tensor",
+    "dequantize_per_tensor_default",
     "export",
     sqnr=15.0,
-    gap=GAP_OF_ROUNDING,
 )
 golden("nncf", "quantize", "conv norm", by_nncf(), LOST, "quantize_per_tensor", "export", spoilt=in_float_exported)
 equivalence(
@@ -273,7 +269,6 @@ equivalence(
     "ran sigmoid",
     "export",
     sqnr=30.0,
-    gap=GAP_OF_ROUNDING,
 )
 golden(
     "optimum-quanto",
