@@ -39,7 +39,6 @@ from pytest_fxgraph.gate.collection import (
     COLLECTION_RECORD,
     CollectionRecord,
     ItemResults,
-    is_worker,
     mark_case_collisions,
 )
 
@@ -81,13 +80,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config.hook, "pytest_configure_node"):  # pytest-xdist is loaded
         from pytest_fxgraph.gate.workers import Controller, Worker
 
-        register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
+        register(Worker(record) if settings.is_worker(config) else Controller(record), "fxgraph-workers")
     if config.getoption("fx_update_golden"):
         from pytest_fxgraph.gate.inline_call import COLLECTED_SOURCES, CollectedSources
 
         config.stash[COLLECTED_SOURCES] = CollectedSources()
         register(config.stash[COLLECTED_SOURCES], "fxgraph-collected-sources")
-    if is_worker(config):
+    if settings.is_worker(config):
         return
     if record is not None:
         register(ItemResults(record), "fxgraph-item-results")
@@ -119,7 +118,7 @@ def pytest_make_collect_report(
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Refuse markers with wrong values; under xdist, where a worker cannot refuse the run, their tests fail."""
-    if not is_worker(config):
+    if not settings.is_worker(config):
         settings.check_markers(items)
 
 

@@ -402,3 +402,8 @@ def wants_collection_record(config: pytest.Config) -> bool:
 def wants_update(config: pytest.Config, update: str) -> bool:
     """Return whether the run writes goldens of this kind: "new" or "changed"."""
     return bool(config.getoption("fx_update_golden")) and config.getoption("fx_update_only") in (None, update)
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Return whether this process is a worker of pytest-xdist. Workers read and compare; the controller writes."""
+    return hasattr(config, "workerinput")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.choices import BESIDE
-from pytest_fxgraph.gate.collection import COLLECTION_RECORD, is_worker
-from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
+from pytest_fxgraph.gate.collection import COLLECTION_RECORD
+from pytest_fxgraph.settings import GOLDEN_DIR, is_worker, value_of_config
 
 if TYPE_CHECKING:
     from pytest_fxgraph.gate.session import GoldenSession

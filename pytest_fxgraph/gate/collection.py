@@ -11,12 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-_HAS_CASE_COLLISION = pytest.StashKey[bool]()
-
-
-def is_worker(config: pytest.Config) -> bool:
-    """Return whether this process is a worker of pytest-xdist. Workers read and compare; the controller writes."""
-    return hasattr(config, "workerinput")
+HAS_CASE_COLLISION = pytest.StashKey[bool]()  # of a test
 
 
 class CollectionRecord:
@@ -115,9 +110,4 @@ def mark_case_collisions(report: pytest.CollectReport) -> None:
         return
     for node in found:
         if folded[node.name.casefold()] > 1:
-            node.stash[_HAS_CASE_COLLISION] = True
-
-
-def has_case_collision(item: pytest.Item) -> bool:
-    """Tell whether another test's id differs from this one's only in case."""
-    return any(_HAS_CASE_COLLISION in node.stash for node in item.listchain())
+            node.stash[HAS_CASE_COLLISION] = True

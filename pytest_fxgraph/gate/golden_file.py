@@ -14,13 +14,13 @@ from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
-from pytest_fxgraph.gate.collection import has_case_collision, is_worker
 from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import (
     accepting_command,
     golden_layout,
     golden_store,
+    has_case_collision,
     shown,
     slashed_path,
     within_folder,
@@ -38,7 +38,7 @@ from pytest_fxgraph.goldens.renamed import graph_digest
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
-from pytest_fxgraph.settings import wants_update
+from pytest_fxgraph.settings import is_worker, wants_update
 
 
 class GoldenFiles:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+import yaml  # noqa: F401  # here, because its C part cannot be imported again by a run in this process
 
 CONFTEST = """
 def pytest_terminal_summary(terminalreporter, config):
