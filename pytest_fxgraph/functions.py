@@ -25,7 +25,7 @@ from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, EquivalenceOptions
-from pytest_fxgraph.errors import GateError, VacuousCheckError
+from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import compare, vanished_lines
 from pytest_fxgraph.gate.golden_file import ScriptFile
@@ -132,19 +132,14 @@ def assert_graph_equal(
 
     With `commutative`, the order of the operands of commutative operators does not count; with `normalize`, neither
     does the spelling of an operator; with `constants="close"`, floats may differ by rounding. Raises AssertionError if
-    they differ, naming what does, LevelError for another level, VacuousCheckError for one graph given twice, and
-    SubjectError or CaptureError where `diff_graphs` raises them.
+    they differ, naming what does, LevelError for another level, and SubjectError or CaptureError where `diff_graphs`
+    raises them.
     """
     __tracebackhide__ = True
     comparison_at(level)  # a wrong level is refused before two models are traced
-    graphs = [to_graph_module(subject) for subject in (expected, obtained)]
-    if graphs[0] is graphs[1]:
-        raise VacuousCheckError(
-            "comparing a graph with itself says nothing: expected and obtained are one object. A pass that works in "
-            "place returns the graph that it was given; keep a copy of the graph before the pass (copy.deepcopy)"
-        )
     difference = compare_documents(
-        *map(build_document, graphs),
+        _document_of(expected),
+        _document_of(obtained),
         level=level,
         commutative=commutative,
         normalize=normalize,

@@ -28,7 +28,6 @@ from pytest_fxgraph.errors import (
     LevelError,
     ReportError,
     SubjectError,
-    VacuousCheckError,
 )
 from pytest_fxgraph.functions import draw_graph, structural_hash, structurally_equal
 
@@ -397,18 +396,6 @@ def test_a_capture_without_a_graph_has_no_golden(tmp_path):
 
     with pytest.raises(CaptureError, match="made no graph of it, so there is nothing to compare"):
         assert_graph_matches_golden(subject, tmp_path / "net.yaml", level="breaks", update=True)
-
-
-def test_a_graph_is_not_compared_with_itself():
-    graph = fxcore.symbolic_trace(Net())
-
-    with pytest.raises(VacuousCheckError, match=r"comparing a graph with itself says nothing: .*; keep a copy"):
-        assert_graph_equal(graph, graph)
-    with pytest.raises(VacuousCheckError, match=r"comparing a model with itself says nothing: .*; allow_vacuous=True"):
-        assert_equivalent(graph, graph, torch.ones(2, 4))
-
-    assert_graph_equal(Net(), Net())
-    assert_equivalent(graph, graph, torch.ones(2, 4), allow_vacuous=True)
 
 
 def test_a_vacuous_check_is_allowed_where_the_caller_says_so():

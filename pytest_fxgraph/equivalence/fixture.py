@@ -29,7 +29,7 @@ from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDef
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.vacuity import vacuous_error, vacuous_examples_rejected
+from pytest_fxgraph.vacuity import vacuous_examples_rejected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -100,13 +100,6 @@ class FxEquivalence(CheckDefaults):
         """Compare in each mode, None for the mode as it is; return the graph of the first mode."""
         __tracebackhide__ = True
         self.searches = ()
-        if given is model and not self.chosen(options)["allow_vacuous"]:
-            raise vacuous_error(
-                "comparing a model with itself",
-                "model and graph are one object",
-                "A pass that works in place returns the graph that it was given, so compare with a copy that was made "
-                "before the pass (copy.deepcopy)",
-            )
         check, budget = self.new_check(arguments, options), self.search_budget(options, len(modes))
         frontend = str(self.chosen(options)["frontend"])
         checked: list[Any] = []
