@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx.passes.infra.pass_manager import PassManager
 
-from tests.clients.case import GAP_OF_SHAPES, transform
+from tests.clients.case import GAP_OF_LENGTH, GAP_OF_SHAPES, transform
 from tests.clients.dialects import Dialect, Pass
 from tests.clients.harm import Harm, argument, dropped, replaced, scaled, swapped
 
@@ -138,7 +138,7 @@ edge(
 )
 edge(f"{EXIR}.cse_pass", "CSEPass", "copies", SUB_SWAPPED, "sub.Tensor")
 edge(f"{EXIR}.const_prop_pass", "ConstPropPass", "structures", replaced("gt", "lt"), "gt.Scalar")
-edge(f"{EXIR}.memory_format_ops_pass", "DimOrderOpsRevertPass", "copies", SUB_SWAPPED, "sub.Tensor")
+edge(f"{EXIR}.memory_format_ops_pass", "DimOrderOpsRevertPass", "copies", SUB_SWAPPED, "sub.Tensor", gap=GAP_OF_LENGTH)
 
 aten(
     f"{EXIR}.prune_empty_tensors_pass",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.clients.case import GAP_OF_ROUNDING, Recipe, equivalence, golden, operators
+from tests.clients.case import GAP_OF_LENGTH, GAP_OF_ROUNDING, Recipe, equivalence, golden, operators
 from tests.clients.harm import argument, dropped
 
 
@@ -169,10 +169,11 @@ equivalence(
     "prepare_pt2e, convert_pt2e",
     "conv norm",
     by_pt2e(),
-    dropped("relu"),
-    "ran relu",
+    argument("dequantize_per_tensor", 1, 0.5),
+    "dequantize_per_tensor",
     "export",
     sqnr=15.0,
+    gap=GAP_OF_LENGTH,
 )
 golden(
     AO,
