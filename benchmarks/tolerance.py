@@ -173,7 +173,7 @@ class _Judge:
             found += compare_gradients(mine.gradients, obtained.gradients, _COMPARISON, inputs)
             rules = rules_of_gradients(mine.gradients, _RULE, inputs)
         tensors, others = (compared_tensors(run.output, run.gradients) for run in (mine, obtained))
-        judge = DoubleJudge(self._model, variant, self._settings, tensors, others)
+        judge = DoubleJudge(self._model, variant, self._settings, tensors, others, {})
         found = judge.without_rounding(found, lambda where: rules.get(where, _RULE))
         of_outputs = sum(each.kind == "value" for each in found)
         return of_outputs, len(found) - of_outputs
