@@ -137,6 +137,7 @@ def test_thresholds_take_the_place_of_the_default_tolerance_but_not_of_a_given_o
     assert ToleranceRule(sqnr=30).for_tensor(torch.ones(1)) == Tolerance(0.0, math.inf, 30)
     assert ToleranceRule(cosine=0.9).for_tensor(torch.ones(1)) == Tolerance(0.0, math.inf, None, 0.9)
     assert ToleranceRule(rtol=0.5, sqnr=30).for_tensor(torch.ones(1)) == Tolerance(0.5, 0.0, 30)
+    assert ToleranceRule(sqnr=0.5).for_tensor(torch.ones(1)) == Tolerance(0.0, math.inf, 0.5)
     assert ToleranceRule(sqnr=30).for_tensor(torch.tensor([1])).is_exact
     assert ToleranceRule(sqnr=30).for_number(1.0) == Tolerance(1e-7, 1e-7)
     assert ToleranceRule(sqnr=30).grown(torch.tensor([1e4])) is None

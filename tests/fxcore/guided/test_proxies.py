@@ -158,3 +158,13 @@ def test_code_that_wants_data_past_the_recording_is_refused_with_a_cure():
     ) as caught:
         fxcore.symbolic_trace(program, example_inputs=(X,))
     assert "with fxcore.wrap(), or the module with leaf_modules=" in str(caught.value)
+
+
+def test_a_proxy_with_an_example_is_a_proxy_of_torch_fx_to_libraries_that_ask(capsys):
+    def asks(x):
+        print(f"a proxy of torch.fx: {isinstance(x, torch.fx.Proxy)}")
+        return x + 1
+
+    fxcore.symbolic_trace(asks, example_inputs=(torch.ones(2),))
+
+    assert "a proxy of torch.fx: True" in capsys.readouterr().out
