@@ -192,7 +192,7 @@ class DynamoLog:
         self.on_guards([fact for guard in guards for fact in self._facts_of(guard)])
 
     def _facts_of(self, guard: Any) -> Iterator[GuardedValue]:
-        name, kind, codes = _name_of(guard), guard.create_fn_name(), guard.code_list or ()
+        name, kind, codes = _name_of(guard), guard.inner_create_fn().__name__, guard.code_list or ()
         value = guard.obj_weakref() if guard.obj_weakref is not None else None
         if kind == "TENSOR_MATCH" and isinstance(value, torch.Tensor):
             yield GuardedValue("tensor", name, self._text_of_tensor(name, value))
@@ -243,8 +243,9 @@ def _facts_of_guard(name: str, code: str) -> Iterator[GuardedValue]:
 
 def _modes() -> Iterator[GuardedValue]:
     for name, read in _MODES.items():
-        # torch warns of old settings, and refuses to read a setting that was made by two interfaces.
-        with contextlib.suppress(RuntimeError), warnings.catch_warnings():
+        # torch warns of old settings, and refuses to read a setting that was made by two interfaces. Torch 2.6 fails at
+        # a default device that was taken back.
+        with contextlib.suppress(RuntimeError, AttributeError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield GuardedValue("mode", name, str(read()))
     for device in filter(torch.is_autocast_enabled, _AUTOCAST):

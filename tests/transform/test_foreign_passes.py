@@ -26,6 +26,7 @@ from torch.fx.passes.reinplace import reinplace
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.passes.split_module import split_module
 
+from fixtures.torch_versions import TORCH
 from pytest_fxgraph.transform.fixture import FxTransform
 
 
@@ -164,7 +165,9 @@ class Quantized:
 def test_a_model_is_quantized_by_torch_ao():
     subject = exported_module()
 
-    result = FxTransform()(Quantized(), subject, image(), rtol=0.1, atol=0.1)
+    # The conversion of torch 2.6 drops the checks of inputs.
+    may_change = () if TORCH >= (2, 13) else "refusals"
+    result = FxTransform()(Quantized(), subject, image(), rtol=0.1, atol=0.1, may_change=may_change)
 
     result.assert_ops(added="*quantize_per_tensor*")
 
@@ -177,7 +180,8 @@ def test_a_pass_of_torch_ao_runs_on_a_quantized_model(name):
     module = importlib.import_module(f"torch.ao.quantization.pt2e.{home}")
     converted = Quantized()(exported_module())
 
-    result = FxTransform()(getattr(module, kind)(), converted, image())
+    # Under torch 2.6 the passes find nothing to do here.
+    result = FxTransform()(getattr(module, kind)(), converted, image(), allow_vacuous=TORCH < (2, 13))
 
     assert result.before is converted
     assert result.after is not converted

@@ -59,6 +59,8 @@ def test_a_node_made_after_the_trace_gets_a_free_name():
 
 
 def test_a_call_while_the_graph_has_an_index_is_found_in_it():
+    neg = torch.neg  # a trace under torch 2.6 may put another function in its place
+
     class Counting(nn.Module):
         def __init__(self):
             super().__init__()
@@ -66,9 +68,9 @@ def test_a_call_while_the_graph_has_an_index_is_found_in_it():
 
         def forward(self, x):
             x = torch.neg(self.act(x))
-            assert len(x.node.graph.find_nodes(op="call_function", target=torch.neg)) == 1
+            assert len(x.node.graph.find_nodes(op="call_function", target=neg)) == 1
             x = self.act(torch.neg(x))
-            assert len(x.node.graph.find_nodes(op="call_function", target=torch.neg)) == 2
+            assert len(x.node.graph.find_nodes(op="call_function", target=neg)) == 2
             assert len(x.node.graph.find_nodes(op="call_module")) == 2
             return x
 
