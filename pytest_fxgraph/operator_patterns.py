@@ -148,9 +148,10 @@ def refuse_unspoken(targets: Sequence[Any], calls: Sequence[OperatorCall]) -> No
     if not asked or any(could_be_found(each, spoken) for each in asked):
         return
     wanted = {_operation(target) for target in targets}
+    called = [name for name in _called(calls) if _joined(_operation(name)).startswith(tuple(map(_joined, wanted)))]
     known = [name for name in _known_names() if could_be_found({dialect_of_name(name)}, spoken)]
     plain = {_without_overload(name) for name in known if _operation(name) in wanted}
-    here = sorted(plain, key=_rank)[:3]
+    here = list(dict.fromkeys([*called, *sorted(plain, key=_rank)]))[:3]
     hint = f": here it is {' or '.join(map(repr, here))}" if here else ""
     raise TargetError(
         f"{', '.join(map(name_of_target, targets))} could never match: the graph speaks {', '.join(spoken)} and not "
@@ -216,6 +217,11 @@ def _operation(target: Any) -> str:
     for dialect in DERIVED:
         name = name.removeprefix(f"{dialect}.")
     return _without_overload(name).rpartition(".")[2].lower()
+
+
+def _joined(name: str) -> str:
+    """Write `batch_norm` as the name of a class does: "batchnorm", as in BatchNorm2d."""
+    return name.replace("_", "")
 
 
 def _without_overload(name: str) -> str:

@@ -193,6 +193,12 @@ def exported(x):
 FOREIGN = [
     (fxcore.symbolic_trace(added), "aten.add*", "speaks python and not aten (it calls operator.add)", "'operator.add'"),
     (fxcore.symbolic_trace(Small().conv), torch.ops.aten.relu, "speaks torch and not aten", "'torch.relu'"),
+    (
+        fxcore.symbolic_trace(nn.Sequential(nn.BatchNorm2d(3))),
+        "aten.batch_norm*",
+        "speaks torch and not aten",
+        "here it is 'torch.nn.BatchNorm2d' or 'torch.batch_norm'",
+    ),
     (exported(torch.ones(2)), torch.relu, "speaks aten and not torch (it calls aten.add.Tensor)", "'aten.relu'"),
     (exported(torch.ones(2)), nn.BatchNorm2d, "speaks aten and not torch", "Name the operator in a dialect"),
     (exported(torch.ones(2)), "relu", "speaks aten and not torch", "'aten.relu'"),
