@@ -304,3 +304,13 @@ def test_at_exact_names_that_nobody_chose_are_told():
     fields = [{change.field for change in compare_documents(*pair, level="exact").changes} for pair in (inputs, sizes)]
 
     assert fields == [{"name", "target"}, {"value"}]
+
+
+def test_a_symbol_that_only_an_inner_graph_and_a_note_name_keeps_its_name_in_an_equal_document():
+    inner = document('%x = input x = "y"\nreturn %x')
+    given = replace(
+        graph_of("return 1", symbols=("y",)), modules=(ModuleRecord("inner", "", graph=inner),), notes=("y",)
+    )
+
+    for level in LEVELS:
+        assert compare_documents(given, replace(given, notes=("y",)), level=level).is_empty
