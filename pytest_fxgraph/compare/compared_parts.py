@@ -16,10 +16,13 @@ _CHECKS_OF_INPUTS = "torch.export._unlift.GuardsFn"
 def both_as_compared(expected: GraphDocument, obtained: GraphDocument) -> tuple[GraphDocument, GraphDocument]:
     """Return both documents as all levels but `exact` compare them.
 
-    A tensor that one of them reads stays in the other, so that a call with another operand is one change. A generated
-    path is left out, because it may be another tensor's in the other document.
+    A tensor that one of them reads stays in the other, so that a call with another operand is one change. If the
+    documents have other generated paths, these are left out, because a path may be another tensor's there.
     """
-    return as_compared(expected, _read_paths(obtained)), as_compared(obtained, _read_paths(expected))
+    made = _made_paths(expected)
+    other = frozenset() if made == _made_paths(obtained) else made | _made_paths(obtained)
+    read = _read_paths(expected), _read_paths(obtained)
+    return as_compared(expected, read[1] - other), as_compared(obtained, read[0] - other)
 
 
 def as_compared(document: GraphDocument, kept: frozenset[str] = frozenset()) -> GraphDocument:
@@ -52,11 +55,17 @@ def _with_sorted_value(item: str) -> str:
 
 
 def _read_paths(document: GraphDocument) -> frozenset[str]:
-    """Return the chosen paths of the tensors that nodes read, also in inner graphs."""
+    """Return the paths of the tensors that nodes read, also in inner graphs."""
     read = _read_names(document)
     inner = [_read_paths(module.graph) for module in document.modules if module.graph is not None]
     own = {node.target for node in document.nodes if node.op == "get_attr" and node.name in read}
-    return frozenset(own - {record.path for record in document.state if record.name_from is not None}).union(*inner)
+    return frozenset(own).union(*inner)
+
+
+def _made_paths(document: GraphDocument) -> frozenset[str]:
+    """Return the paths of tensors with generated names, also in inner graphs."""
+    inner = [_made_paths(module.graph) for module in document.modules if module.graph is not None]
+    return frozenset(record.path for record in document.state if record.name_from is not None).union(*inner)
 
 
 def _read_names(document: GraphDocument) -> set[str]:
