@@ -38,35 +38,30 @@ def state_of_flattened(values: Sequence[Any], state: Mapping[int, str]) -> dict[
 
     `state` maps the positions before. The name of a part is that of its tensor and the attribute: `head.weight.scale`.
     """
-    parts = [(position, part) for position, value in enumerate(values) for part in _parts(value)]
+    parts = [(position, name, part) for position, value in enumerate(values) for name, part in _parts(value)]
     return {
-        place: ".".join([state[position], *attributes])
-        for place, (position, attributes) in enumerate(parts)
-        if position in state and attributes is not None
+        place: state[position] + name
+        for place, (position, name, part) in enumerate(parts)
+        if position in state and isinstance(part, torch.Tensor)
     }
 
 
-def _parts(value: Any) -> Iterator[tuple[str, ...] | None]:
-    """Yield the attributes that lead to each part, () for a plain tensor, None for a part that is no tensor."""
+def _parts(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a tensor that wraps others, with the attributes that lead there; any other value itself."""
     if not is_wrapper(value):
-        yield () if isinstance(value, torch.Tensor) else None
+        yield name, value
         return
-    for name in value.__tensor_flatten__()[0]:
-        for attributes in _parts(getattr(value, name)):
-            yield None if attributes is None else (name, *attributes)
+    for attribute in value.__tensor_flatten__()[0]:
+        yield from _parts(getattr(value, attribute), f"{name}.{attribute}")
 
 
-def names_of_parts(name: str, value: Any) -> list[str]:
-    """Return the name of each tensor that `tensor_parts` returns for a value: `head.weight.scale`."""
-    return [".".join([name, *attributes]) for attributes in _parts(value) if attributes is not None]
+def tensor_parts(value: Any, name: str = "") -> list[tuple[str, Any]]:
+    """Return the plain tensors inside a tensor that wraps others, each with its name: `head.weight.scale`.
 
-
-def tensor_parts(value: Any) -> list[Any]:
-    """Return the plain tensors inside a tensor that wraps others; for any other value, the value alone."""
-    if not is_wrapper(value):
-        return [value]
-    parts = [getattr(value, name) for name in value.__tensor_flatten__()[0]]
-    return [inner for part in parts if isinstance(part, torch.Tensor) for inner in tensor_parts(part)]
+    For any other value, return the value alone, under `name`.
+    """
+    is_whole = not is_wrapper(value)
+    return [(path, part) for path, part in _parts(value, name) if is_whole or isinstance(part, torch.Tensor)]
 
 
 def reassembled(value: Any, parts: Iterator[Any]) -> Any:

@@ -16,7 +16,6 @@ from pytest_fxgraph.captures.capture import Capture, Ranges, named_bounds
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
 from pytest_fxgraph.captures.state_names import (
-    names_of_parts,
     reassembled,
     state_of_flattened,
     tensor_parts,
@@ -80,8 +79,9 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
     model = request.model
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())} if isinstance(model, nn.Module) else {}
-
     whole = [*state.values(), *leaves]
+    named_parts = [each for name, value in state.items() for each in tensor_parts(value, name)]
+    inputs = [part for value in leaves for _, part in tensor_parts(value)]
 
     def run(*flat: Any) -> Any:
         parts = iter(flat)
@@ -94,7 +94,7 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     try:
         made = traced_by_make_fx(
             run,
-            [part for value in whole for part in tensor_parts(value)],
+            [*(part for _, part in named_parts), *inputs],
             is_symbolic=request.dynamic_shapes is True,
             decompositions=request.decomposition_table,
         )
@@ -107,7 +107,7 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
         ranges = named_bounds(shape_facts(graph.graph)[0])
     except InternalsError as error:
         ranges = Unavailable(str(error))
-    names = [part for name, value in state.items() for part in names_of_parts(name, value)]
+    names = (name for name, _ in named_parts)
     named = with_named_state(graph, dict(zip(placeholders, names, strict=False)), model)
     return Capture("make_fx", request.name, [named], ranges=ranges)
 

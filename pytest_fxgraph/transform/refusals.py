@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,18 +33,21 @@ def check_refusals(
     """
     __tracebackhide__ = True
     readable = to_graph_module(before)
-    if not _refuses_in_words(before, readable) or any(tensor.is_nested for _, tensor in example.tensors()):
+    assertions = _assertions(readable)
+    # Hooks of torch.export check the inputs of a program.
+    may_refuse = readable.graph.guards or getattr(before, "_forward_pre_hooks", ()) or assertions
+    if not may_refuse or any(tensor.is_nested for _, tensor in example.tensors()):
         return
     for each in (before, readable, after):
         guard.include(each)
     answered: Counter[str] = Counter()
     with globals_kept(), quiet(), kept(guard):
-        for kind, call in _calls(before, readable, example):
+        for kind, call in _calls(before, readable, assertions, example):
             if answered[kind] >= _ANSWERED:  # a call that is not refused takes a whole run
                 continue
             error = _error_of(before, call, guard)
             answered[kind] += error is None
-            if error is None or not _is_refused_in_words(readable, call, guard):
+            if error is None or not _is_refused_in_words(readable, assertions, call, guard):
                 continue
             if _error_of(after, call, guard) is None:
                 reason = next(iter(str(error).splitlines()), type(error).__name__)
@@ -54,12 +57,9 @@ def check_refusals(
                 )
 
 
-def _refuses_in_words(called: Any, readable: fxcore.GraphModule) -> bool:
-    """Return whether a graph has guards or assertions, or hooks of torch.export that check its inputs."""
-    return bool(readable.graph.guards or getattr(called, "_forward_pre_hooks", ()) or _assertions(readable))
-
-
-def _calls(model: Any, readable: fxcore.GraphModule, example: Arguments) -> Iterator[tuple[str, ChangedCall]]:
+def _calls(
+    model: Any, readable: fxcore.GraphModule, assertions: Sequence[fxcore.Node], example: Arguments
+) -> Iterator[tuple[str, ChangedCall]]:
     """Yield calls with one change each, and the kind of the change, in a fixed order."""
     changes = changes_of(model, readable, example)
     for kind, most in _TRIED.items():
@@ -67,8 +67,10 @@ def _calls(model: Any, readable: fxcore.GraphModule, example: Arguments) -> Iter
         # A size that all inputs share comes first, because most conditions are about a batch.
         found = sorted(found, key=lambda change: change.where != EVERYWHERE)
         yield from ((kind, ChangedCall(example, (change,))) for change in found[:most])
+    # The check of all guards on inputs, a module, reads no values.
+    reads_values = any(node.op != "call_module" for node in assertions)
     # The values of a tensor on an accelerator may stop the process.
-    if all(tensor.device.type == "cpu" for _, tensor in example.tensors()) and _reads_values(readable):
+    if reads_values and all(tensor.device.type == "cpu" for _, tensor in example.tensors()):
         for words, edit in _OTHER_VALUES.items():
             yield "values", ChangedCall(example, (Change("tensor", EVERYWHERE, words, edit),))
 
@@ -85,11 +87,6 @@ _OTHER_VALUES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _reads_values(graph_module: fxcore.GraphModule) -> bool:
-    """Return whether an assertion of the graph is about values: the check of all guards on inputs is one module."""
-    return any(node.op != "call_module" for node in _assertions(graph_module))
-
-
 def _error_of(call: Callable[..., Any], changed: ChangedCall, guard: Snapshot) -> Exception | None:
     try:
         arguments = changed.arguments()  # may fail for a tensor of an unusual kind; then both graphs fail
@@ -101,7 +98,9 @@ def _error_of(call: Callable[..., Any], changed: ChangedCall, guard: Snapshot) -
     return None
 
 
-def _is_refused_in_words(graph_module: fxcore.GraphModule, changed: ChangedCall, guard: Snapshot) -> bool:
+def _is_refused_in_words(
+    graph_module: fxcore.GraphModule, assertions: Sequence[fxcore.Node], changed: ChangedCall, guard: Snapshot
+) -> bool:
     """Return whether no operator of the graph fails, but an assertion, or the call outside of the graph."""
     run = _Watched(graph_module)
     try:
@@ -110,7 +109,7 @@ def _is_refused_in_words(graph_module: fxcore.GraphModule, changed: ChangedCall,
     except fxcore.errors.GuardError:
         return True
     except Exception:
-        return run.node is None or run.node in _assertions(graph_module)
+        return run.node is None or run.node in assertions
     finally:
         guard.restore(trust_versions=True)
     return True

@@ -22,35 +22,24 @@ def own_refusal(error: BaseException, model: Any) -> str | None:
     An operator that cannot compute with an input checks nothing on behalf of the model, and neither does a library
     between model and operator. The statement must stand in a package that defines a module of the model.
     """
-    frames = list(_frames(error.__traceback__))
-    while len(frames) > 1 and _is_check_of_torch(frames[-1][0]):
-        frames.pop()
-        frames[-1] = (frames[-1][0], None)
-    if not frames:
+    steps = list(_steps(error.__traceback__))
+    is_check = len(steps) > 1 and _is_check_of_torch(steps[-1].tb_frame)
+    while len(steps) > 1 and _is_check_of_torch(steps[-1].tb_frame):
+        steps.pop()
+    if not steps:
         return None
-    frame, instruction = frames[-1]
-    code = frame.f_code
-    is_statement = instruction is None or _raises(code, instruction)
-    if not is_statement or not is_users_file(code.co_filename) or _package(frame.f_globals) not in _packages(model):
-        return None
-    line = _line(error.__traceback__, frame)
-    return f"{os.path.basename(code.co_filename)}:{line}"
+    last = steps[-1]
+    code = last.tb_frame.f_code
+    is_statement = is_check or _raises(code, last.tb_lasti)
+    is_of_user = is_users_file(code.co_filename) and _package(last.tb_frame.f_globals) in _packages(model)
+    return f"{os.path.basename(code.co_filename)}:{last.tb_lineno}" if is_statement and is_of_user else None
 
 
-def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]:
-    """Yield the frames of a traceback, the innermost last, each with its last instruction."""
+def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """Yield the steps of a traceback, the innermost last."""
     while traceback is not None:
-        yield traceback.tb_frame, traceback.tb_lasti
+        yield traceback
         traceback = traceback.tb_next
-
-
-def _line(traceback: TracebackType | None, frame: FrameType) -> int:
-    lines = []
-    while traceback is not None:
-        if traceback.tb_frame is frame:
-            lines.append(traceback.tb_lineno)
-        traceback = traceback.tb_next
-    return lines[-1]
 
 
 def _is_check_of_torch(frame: FrameType) -> bool:
