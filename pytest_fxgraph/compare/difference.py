@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_fxgraph.compare.changed_records import deep_diff
 
@@ -34,6 +34,27 @@ class Change:
     remark: str = ""  # the distance of numbers that differ by rounding, and the option that accepts it
 
 
+class Site(NamedTuple):
+    """One place of an edit."""
+
+    where: (
+        str  # path of the module around the nodes, path of the changed module or state, or file:line; "" for the root
+    )
+    expected: tuple[str, ...] = ()  # names of the expected graph's nodes that the edit removes or changes
+    obtained: tuple[str, ...] = ()  # names of the obtained graph's nodes that the edit adds or changes
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit as a person sees it, at all its places; it explains its changes."""
+
+    kind: str  # "block", "replaced", "inserted", "moved", "renamed", ...: the recogniser that found it
+    text: str  # in words, without the places: "F.gelu -> nn.GELU"
+    sites: tuple[Site, ...]  # in the order of the graph; all sites have equal texts
+    changes: tuple[Change, ...]  # the changes of the difference that the edit explains
+    key: tuple[str, ...] = ()  # the same for the same edit in a model of another depth, width or batch
+
+
 @dataclass(frozen=True)
 class Difference:
     """The outcome of comparing an obtained document with an expected one at a level."""
@@ -44,6 +65,7 @@ class Difference:
     truncated: bool = False  # whether changes were left out
     omitted: int = 0  # number of changes that were left out, at least
     followed: int = 0  # values of nodes that differ only because of a listed change
+    edits: tuple[Edit, ...] = ()  # the most telling first; a change belongs to one edit at most
     # The differing records as texts, obtained records aligned with expected records: see `ChangedRecords`.
     records: tuple[Mapping[str, Any], Mapping[str, Any]] = field(default=({}, {}), repr=False, compare=False)
 
@@ -51,6 +73,12 @@ class Difference:
     def is_empty(self) -> bool:
         """Whether the two documents match at the level."""
         return not self.changes
+
+    @property
+    def rest(self) -> tuple[Change, ...]:
+        """The changes that no edit explains, in order."""
+        explained = {id(change) for edit in self.edits for change in edit.changes}
+        return tuple(change for change in self.changes if id(change) not in explained)
 
     @property
     def kind(self) -> str:
