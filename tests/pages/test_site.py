@@ -16,7 +16,7 @@ MARK = re.compile(r"<!-- generated: (.+) -->")
 
 @pytest.fixture(scope="module")
 def site():
-    spec = importlib.util.spec_from_file_location("docs_hooks", DOCS / "hooks.py")
+    spec = importlib.util.spec_from_file_location("docs_pages", DOCS / "pages.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -88,6 +88,27 @@ def test_words_to_choose_from_are_listed(site):
     table = site.choices_table().replace("&#95;", "_")
 
     assert all(f"<code>{word}</code>" in table for word in (*LEVELS, *CHECKS))
+
+
+def test_the_pages_are_written_as_markdown_beside_their_files(site, tmp_path):
+    folder = tmp_path / "pages"
+
+    pages = site.write_pages(folder)
+
+    written = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    there = {file.relative_to(DOCS).as_posix() for file in DOCS.rglob("*") if file.is_file()}
+    assert written == {name for name in there if not name.endswith((".py", ".pyc"))}
+    assert pages == sum(name.endswith(".md") for name in written)
+    options = (folder / "reference/options.md").read_text(encoding="utf-8")
+    assert "--fx-update-golden" in options.replace("&#95;", "_")
+    assert "<!--" not in options
+
+
+def test_pages_are_not_written_over_older_ones(site, tmp_path):
+    (tmp_path / "gone.md").write_text("old")
+
+    with pytest.raises(FileExistsError, match="something is in it; delete the folder first"):
+        site.write_pages(tmp_path)
 
 
 def test_a_link_out_of_the_docs_leads_to_the_repository_and_one_within_stays(site):

@@ -1,4 +1,7 @@
-"""What mkdocs is told: tables made from the parsers, which cannot go stale, and links that lead out of this folder."""
+"""The pages of the site as Markdown: `python docs/pages.py FOLDER` writes them for the site's builder.
+
+Tables come from the parsers and the source, so they cannot go stale. Links out of this folder lead to the repository.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import inspect
 import json
 import posixpath
 import re
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +30,26 @@ _CODE = (
 _ITEM = re.compile(rf"{_CODE}|<!--(?P<comment>.*?)-->\n?|(?P<link>(?<=\]\()\.\./[^)\s]+)", re.MULTILINE | re.DOTALL)
 
 
-def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Rewrite a page before mkdocs reads it."""
-    return rewritten(markdown, page.file.src_uri)
+def write_pages(folder: Path) -> int:
+    """Write all pages, and the files beside them, into an empty or new folder; return the number of pages.
+
+    Raises FileExistsError if something is in the folder, because an old page would stay in the site.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"cannot write the pages to {folder}: something is in it; delete the folder first")
+    pages = 0
+    for file in sorted(DOCS.rglob("*")):
+        if file.is_dir() or file.suffix in (".py", ".pyc"):
+            continue
+        copy = folder / file.relative_to(DOCS)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".md":
+            pages += 1
+            markdown = rewritten(file.read_text(encoding="utf-8"), file.relative_to(DOCS).as_posix())
+            copy.write_text(markdown, encoding="utf-8", newline="\n")
+        else:
+            shutil.copyfile(file, copy)
+    return pages
 
 
 def rewritten(markdown: str, place: str) -> str:
@@ -261,3 +283,7 @@ GENERATED = {
     "errors of pytest_fxgraph": lambda: error_table("pytest_fxgraph/errors.py"),
     "errors of fxcore": lambda: error_table("fxcore/errors.py"),
 }
+
+
+if __name__ == "__main__":
+    print(f"wrote {write_pages(Path(sys.argv[1]))} pages to {sys.argv[1]}")
