@@ -17,7 +17,7 @@ from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GoldenError, LevelError, ReportError
 from pytest_fxgraph.goldens.table_columns import row_differences
-from pytest_fxgraph.report.change_data import change_data
+from pytest_fxgraph.report.change_data import change_data, edit_data
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
 from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.progress import tracked
@@ -179,7 +179,8 @@ def _data_of(pair: _Pair, level: str) -> dict[str, object]:
         return {**data, "only_in": pair.only_in}
     if pair.difference is None:
         return {**data, "rows": pair.rows}
-    return {**data, "headline": headline(pair.difference), "changes": change_data(pair.difference, "")}
+    told = {"headline": headline(pair.difference), "edits": edit_data(pair.difference)}
+    return {**data, **told, "changes": change_data(pair.difference, "")}
 
 
 def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: bool) -> None:

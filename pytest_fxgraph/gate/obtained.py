@@ -149,7 +149,7 @@ class ObtainedGraph:
         Trace the model once more, for the lines of its source. The comparison itself has none, because nobody reads
         them where a golden matches.
         """
-        from pytest_fxgraph.report.change_data import change_data
+        from pytest_fxgraph.report.change_data import change_data, edit_data
         from pytest_fxgraph.report.clusters import cluster_key
         from pytest_fxgraph.report.text import full_section, headline, other_torch_remark, short_lines
 
@@ -168,6 +168,7 @@ class ObtainedGraph:
             f"{section}\n{remark}" if remark else section,
             cluster,
             change_data(difference, cluster),
+            edit_data(difference),
             (encode(golden), encode(self._document_after(golden))) if is_drawn else (),
             tuple(node.source or "" for node in document.nodes) if is_drawn else (),
         )

@@ -128,7 +128,8 @@ def _of_failure(failure: NumericFailure, test_places: Mapping[str, Place], folde
 
 
 def _source_place(outcome: Outcome, folders: Folders) -> Place | None:
-    for change in outcome.changes:
+    explained = [outcome.changes[position] for edit in outcome.edits for position in edit["changes"]]
+    for change in (*explained, *outcome.changes):
         if change.get("file") and change.get("line"):
             return folders.place(str(change["file"]), int(change["line"]), folders.started_in)
     return None

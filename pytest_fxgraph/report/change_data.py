@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.compare.difference import Change, Difference, Edit
+from pytest_fxgraph.report.edit_text import describe_edit
 
 _SOURCE = re.compile(r"(?P<file>.+):(?P<line>\d+): (?P<text>.*)\Z", re.DOTALL)
 
@@ -13,6 +15,26 @@ _SOURCE = re.compile(r"(?P<file>.+):(?P<line>\d+): (?P<text>.*)\Z", re.DOTALL)
 def change_data(difference: Difference, cluster: str) -> tuple[dict[str, Any], ...]:
     """Return each listed difference as values that JSON can hold, the first being the one that explains the others."""
     return tuple([_data_of(change, cluster) for change in difference.changes])
+
+
+def edit_data(difference: Difference) -> tuple[dict[str, Any], ...]:
+    """Return each edit as values that JSON can hold, the most telling first.
+
+    "changes" are positions in the list that `change_data` returns.
+    """
+    positions = {id(change): position for position, change in enumerate(difference.changes)}
+    return tuple([_data_of_edit(edit, [positions[id(change)] for change in edit.changes]) for edit in difference.edits])
+
+
+def _data_of_edit(edit: Edit, changes: Sequence[int]) -> dict[str, Any]:
+    places = [{"where": site.where, "expected": [*site.expected], "obtained": [*site.obtained]} for site in edit.sites]
+    return {
+        "kind": edit.kind,
+        "text": edit.text,
+        "title": describe_edit(edit),
+        "places": places,
+        "changes": [*changes],
+    }
 
 
 def _data_of(change: Change, cluster: str) -> dict[str, Any]:

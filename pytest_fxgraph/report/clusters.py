@@ -56,13 +56,14 @@ def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
 
 
 def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
-    """Return the parts that two differences of one cause share: the old and the new texts, however often.
+    """Return the parts that two differences of one cause share: the keys of the edits and the texts of other changes.
 
     A difference that is not listed in full is equal to no other, as the rest of it is not known.
     """
     if difference.truncated or difference.omitted:
         return ("not listed in full", golden)
-    return tuple(sorted({_part(change) for change in difference.changes}))
+    edits = {("edit", *(edit.key or (edit.kind, edit.text))) for edit in difference.edits}
+    return (*sorted(edits), *sorted({_part(change) for change in difference.rest}))
 
 
 def cluster_key(difference: Difference, golden: str) -> str:

@@ -32,15 +32,29 @@ def format_paths(paths: Sequence[str]) -> str:
     """
     if len(paths) <= _FEW:
         return ", ".join(paths)
+    ranges = _ranges(paths)
+    omitted = sum(map(len, ranges[_MOST_RANGES:]))
+    shown = [_format_range(each) for each in ranges[:_MOST_RANGES]]
+    return ", ".join([*shown, *([f"and {omitted} more"] if omitted else [])])
+
+
+def format_ranges(paths: Sequence[str]) -> str:
+    """List paths in one line, as `format_paths` does, with a range written once: `blocks.0-11.mlp`."""
+    ranges = _ranges(paths)
+    omitted = sum(map(len, ranges[_MOST_RANGES:]))
+    shown = [_short_range(each) for each in ranges[:_MOST_RANGES]]
+    return ", ".join([*shown, *([f"and {omitted} more"] if omitted else [])])
+
+
+def _ranges(paths: Sequence[str]) -> list[list[str]]:
+    """Group paths that follow each other and whose one number goes up evenly."""
     ranges: list[list[str]] = []
     for path in paths:
         if ranges and _continues(ranges[-1], path):
             ranges[-1].append(path)
         else:
             ranges.append([path])
-    omitted = sum(map(len, ranges[_MOST_RANGES:]))
-    shown = [_format_range(each) for each in ranges[:_MOST_RANGES]]
-    return ", ".join([*shown, *([f"and {omitted} more"] if omitted else [])])
+    return ranges
 
 
 def _continues(paths: list[str], path: str) -> bool:
@@ -57,3 +71,12 @@ def _format_range(paths: list[str]) -> str:
     # The second path shows that not every number is in the list.
     start = paths[:1] if sum(steps_between(paths[0], paths[1]) or ()) == 1 else paths[:2]
     return f"{', '.join(start)} .. {paths[-1]}"
+
+
+def _short_range(paths: list[str]) -> str:
+    numbers = [(NUMBER.findall(path)) for path in (paths[0], paths[-1])]
+    place = next((place for place, pair in enumerate(zip(*numbers, strict=True)) if pair[0] != pair[1]), None)
+    if place is None or len(paths) < 3 or sum(steps_between(paths[0], paths[1]) or ()) != 1:
+        return ", ".join(paths) if len(paths) < 3 else _format_range(paths)
+    found = [*NUMBER.finditer(paths[0])][place]
+    return f"{paths[0][: found.end()]}-{numbers[1][place]}{paths[0][found.end() :]}"

@@ -50,6 +50,7 @@ class Told(NamedTuple):
     section: str = ""  # everything, for the report section
     cluster: str = ""
     changes: tuple[Mapping[str, Any], ...] = ()
+    edits: tuple[Mapping[str, Any], ...] = ()
     graphs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
@@ -71,6 +72,7 @@ class Outcome:
     received: str | None = None  # the text to keep beside the golden for `fxgraph accept`, if the test fails
     cluster: str = ""  # of a mismatch: the key that goldens share if they differ in the same way
     changes: tuple[Mapping[str, Any], ...] = ()  # of a mismatch: each difference as data, see `change_data`
+    edits: tuple[Mapping[str, Any], ...] = ()  # of a mismatch: each edit as data, see `edit_data`
     graph_digest: str | None = None  # of a missing or new golden: an unused golden of the same graph shares it
     graphs: tuple[str, ...] = ()  # for reports with pictures: texts of the expected and obtained graph, or of one
     sources: tuple[str, ...] = ()  # with graphs: the line of the model's source of each obtained node, "" if unknown

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
+from pytest_fxgraph.compare.difference import CLASSES, Change, Difference, Edit
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
 from pytest_fxgraph.report.context import surroundings
 from pytest_fxgraph.report.cost_text import cost_headline
+from pytest_fxgraph.report.edit_text import describe_edit, edits_headline, place_of_edit
 from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
 from pytest_fxgraph.report.numbered_paths import format_paths
 from pytest_fxgraph.report.printable import counted, printable, printable_line
@@ -35,6 +36,8 @@ _DIGEST = re.compile(r"\bsha256[=:][0-9a-f]+,? ?")
 
 def headline(difference: Difference) -> str:
     """Return a difference in one line of at most LONGEST_HEADLINE characters, the cause before its consequences."""
+    if difference.edits:
+        return edits_headline(difference, LONGEST_HEADLINE)
     leading = leading_changes(difference)
     if not leading:
         return "no difference"
@@ -113,7 +116,11 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "", 
     stands before it.
     """
     lines = [f"{f'{printable_line(golden)} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
-    for group in folded(leading_changes(difference))[:1]:
+    if difference.edits:
+        place = place_of_edit(difference.edits[0])
+        lines += [f"  {clipped(place)}"] if place else []
+        lines += [f"  and {clipped(describe_edit(edit))}" for edit in difference.edits[1:2]]
+    for group in folded(leading_changes(difference))[: not difference.edits]:
         first, place = describe_change(group.change), describe_place(group.change)
         count = f"  x{1 + len(group.further)}" if group.is_at_one_line else ""
         lines.extend([f"  first: {first}"] if not headline(difference).startswith(first) else [])
@@ -158,9 +165,9 @@ def full_section(
 
     At most MOST_LINES lines; `golden` and `command` are as in short_lines.
     """
-    body: list[str] = []
+    body = _edit_lines(difference.edits)
     for kind in reversed(CLASSES):
-        body.extend(_class_lines(kind, [change for change in difference.changes if change.kind == kind]))
+        body.extend(_class_lines(kind, [change for change in difference.rest if change.kind == kind]))
     body.extend(_remarks(difference))
     around = _surroundings_lines(difference, expected, obtained)
     head = [f"{printable_line(golden)} does not match at level {difference.level}", headline(difference)]
@@ -169,6 +176,15 @@ def full_section(
     if len(body) > room:
         body = [*body[: room - 1], f"... and {len(body) - room + 1} more lines"]
     return printable("\n".join([*head, *body, *tail]))
+
+
+def _edit_lines(edits: Sequence[Edit]) -> list[str]:
+    lines = ["", f"edits ({len(edits)})"] if edits else []
+    for edit in edits[:_MOST_PER_CLASS]:
+        place = place_of_edit(edit)
+        lines += [f"  {describe_edit(edit)}", *([f"      {clipped(place)}"] if place else [])]
+    more = len(edits) - _MOST_PER_CLASS
+    return [*lines, f"  and {more} more"] if more > 0 else lines
 
 
 def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:

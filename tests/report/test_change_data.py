@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from fixtures.edits import difference_of, edit
 from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
-from pytest_fxgraph.report.change_data import change_data
+from pytest_fxgraph.report.change_data import change_data, edit_data
 
 SCHEMA = json.loads(Path(__file__, "../../../docs/report.schema.json").resolve().read_text(encoding="utf-8"))
 CHANGE = Change(
@@ -53,3 +54,16 @@ def test_what_is_told_is_what_the_schema_names():
 
 def test_nothing_is_told_of_documents_that_match():
     assert change_data(Difference("exact"), "") == ()
+
+
+def test_an_edit_names_its_places_and_its_changes_by_position():
+    found = difference_of([edit("one", sources=[]), edit("two", ["a.0", "a.1"], [None, None])], rest=1)
+
+    one, two = edit_data(found)
+
+    assert (one["title"], one["changes"]) == ("one", [])
+    assert (two["kind"], two["text"], two["title"]) == ("replaced", "two", "two at 2 places: a.0, a.1")
+    assert two["places"][1] == {"where": "a.1", "expected": [], "obtained": []}
+    assert [found.changes[position] for position in two["changes"]] == [*found.edits[1].changes]
+    assert set(two) == set(SCHEMA["$defs"]["edit"]["properties"]) == set(SCHEMA["$defs"]["edit"]["required"])
+    assert set(two["places"][0]) == set(SCHEMA["$defs"]["place"]["properties"])

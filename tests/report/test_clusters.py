@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from fixtures.documents import document
+from fixtures.edits import difference_of, edit
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.report.clusters import Cause, cause_parts, chosen_cluster, clustered
+from pytest_fxgraph.report.clusters import Cause, cause_parts, chosen_cluster, cluster_key, clustered
 
 RELU = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
 
@@ -66,3 +67,12 @@ def test_a_cluster_is_chosen_by_key_before_number():
     assert chosen_cluster(clusters, "2") is clusters[1]
     assert chosen_cluster(clusters, "3") is None
     assert chosen_cluster(clusters, "9" * 5000) is None
+
+
+def test_one_edit_is_one_cause_however_many_blocks_a_model_has():
+    deep, shallow = (edit("gamma", [f"blocks.{n}" for n in range(depth)], key=("gamma",)) for depth in (12, 4))
+
+    assert cluster_key(difference_of([deep]), "a") == cluster_key(difference_of([shallow]), "b")
+    assert cluster_key(difference_of([deep]), "a") != cluster_key(difference_of([deep, edit("other")]), "b")
+    assert cluster_key(difference_of([deep]), "a") != cluster_key(difference_of([deep], rest=1), "b")
+    assert cluster_key(difference_of([edit("one")]), "a") != cluster_key(difference_of([edit("other")]), "b")

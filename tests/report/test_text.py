@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fixtures.documents import document
+from fixtures.edits import difference_of, edit
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.report.text import (
@@ -386,3 +387,31 @@ def test_an_edit_that_every_release_can_record_gets_no_remark(before, after, tor
 
 def test_releases_that_were_not_recorded_give_no_remark():
     assert remark(OF_OLD, EXPORTED, "2.9.0") is remark(EXPORTED, OF_OLD, "2.9.0") is None
+
+
+def test_edits_come_first_and_the_rest_follows_as_without_edits():
+    x = document("%x = input x\nreturn %x")
+    gelu = edit("F.gelu -> nn.GELU", [f"blocks.{n}" for n in range(12)], ["model.py:3: x = f(x)"])
+    difference = difference_of([gelu, edit("norm moved")], rest=1)
+    told = "F.gelu -> nn.GELU at 12 places: blocks.0-11, and 1 more edit and 1 other change"
+
+    assert headline(difference) == told
+    assert short_lines(difference, golden=GOLDEN, command=COMMAND) == [
+        f"{GOLDEN} does not match: {told}",
+        "  in blocks.0; model.py:3: x = f(x)",
+        "  and norm moved",
+        "  in all: 3 operators",
+        "  compared at level structure; if the new graph is right, accept it with",
+        f"    {COMMAND}",
+    ]
+    assert full_section(difference, x, x, golden=GOLDEN).split("\n")[2:12] == [
+        "",
+        "edits (2)",
+        "  F.gelu -> nn.GELU at 12 places: blocks.0-11",
+        "      in blocks.0; model.py:3: x = f(x)",
+        "  norm moved",
+        "      in blocks.0",
+        "",
+        "operators (1)",
+        "  n_0 added: torch.neg(%x)",
+    ]

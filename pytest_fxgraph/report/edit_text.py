@@ -1,0 +1,33 @@
+"""Edits as text: the words of an edit, and its places folded."""
+
+from __future__ import annotations
+
+from pytest_fxgraph.compare.difference import Difference, Edit
+from pytest_fxgraph.report.change_text import clipped, describe_place
+from pytest_fxgraph.report.numbered_paths import format_ranges
+from pytest_fxgraph.report.printable import counted
+
+
+def describe_edit(edit: Edit) -> str:
+    """Return an edit with all its places in one line: `F.gelu -> nn.GELU at 12 places: blocks.0-11`."""
+    places = list(dict.fromkeys(site.where for site in edit.sites if site.where))
+    if len(edit.sites) < 2:
+        return f"{edit.text} at {places[0]}" if places and places[0] not in edit.text else edit.text
+    told = f"{edit.text} at {counted(len(edit.sites), 'place')}"
+    return f"{told}: {format_ranges(places)}" if places else told
+
+
+def edits_headline(difference: Difference, longest: int) -> str:
+    """Return the first edit in one line of at most `longest` characters, with the number of the further differences."""
+    first, *others = difference.edits
+    more = [counted(len(others), "more edit")] if others else []
+    rest = len(difference.rest) + difference.omitted
+    more += [f"{rest} more" if not others else counted(rest, "other change")] if rest else []
+    end = f", and {' and '.join(more)}" if more else ""
+    return f"{clipped(describe_edit(first), longest - len(end))}{end}"
+
+
+def place_of_edit(edit: Edit) -> str:
+    """Return module and line of source of the first change of an edit that has both, as far as they are known."""
+    changes = sorted(edit.changes, key=lambda change: not change.source)
+    return describe_place(changes[0]) if changes else ""

@@ -1,0 +1,58 @@
+"""Edits in words: the places folded, the most telling edit first, the rest counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.edits import difference_of, edit
+from pytest_fxgraph.report.edit_text import describe_edit, edits_headline, place_of_edit
+
+LONGEST = 119
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        ([f"blocks.{number}" for number in range(12)], "F.gelu -> nn.GELU at 12 places: blocks.0-11"),
+        ([f"blocks.{n}.mlp" for n in (0, 1, 2, 5)], "F.gelu -> nn.GELU at 4 places: blocks.0-2.mlp, blocks.5.mlp"),
+        (["blocks.10", "blocks.11"], "F.gelu -> nn.GELU at 2 places: blocks.10, blocks.11"),
+        (["head"], "F.gelu -> nn.GELU at head"),
+        ([""], "F.gelu -> nn.GELU"),
+        (["", ""], "F.gelu -> nn.GELU at 2 places"),
+        (["mlp", "mlp"], "F.gelu -> nn.GELU at 2 places: mlp"),
+    ],
+)
+def test_an_edit_is_told_with_its_places_folded(places, words):
+    assert describe_edit(edit("F.gelu -> nn.GELU", places)) == words
+
+
+def test_a_place_that_the_text_names_is_not_told_twice():
+    assert describe_edit(edit("module renamed fc -> classifier", ["classifier"])) == "module renamed fc -> classifier"
+
+
+@pytest.mark.parametrize(
+    ("texts", "rest", "omitted", "words"),
+    [
+        (["one"], 0, 0, "one"),
+        (["one"], 2, 0, "one, and 2 more"),
+        (["one", "two"], 0, 0, "one, and 1 more edit"),
+        (["one", "two", "three"], 0, 0, "one, and 2 more edits"),
+        (["one", "two", "three"], 1, 4, "one, and 2 more edits and 5 other changes"),
+    ],
+)
+def test_the_headline_names_the_first_edit_and_counts_the_others(texts, rest, omitted, words):
+    difference = difference_of([edit(text) for text in texts], rest=rest, omitted=omitted)
+
+    assert edits_headline(difference, LONGEST) == words
+
+
+def test_a_long_edit_leaves_room_for_the_count():
+    line = edits_headline(difference_of([edit("x" * 500), edit("two")]), LONGEST)
+
+    assert len(line) == LONGEST
+    assert line.endswith(", and 1 more edit")
+
+
+def test_the_place_of_an_edit_is_the_first_one_with_a_source():
+    assert place_of_edit(edit("one", sources=[None, "model.py:3: x = f(x)"])) == "in blocks.1; model.py:3: x = f(x)"
+    assert place_of_edit(edit("one", sources=[])) == ""
