@@ -58,8 +58,6 @@ def _free_name(gm: GraphModule, path: str, taken: set[str]) -> str:
 
 def rename_paths(nodes: list[Node], names: Mapping[str, str]) -> None:
     """Replace the targets of nodes that lie at or below a path in `names`."""
-    if not names:
-        return
     for node in nodes:
         if node.op in ("call_module", "get_attr"):
             node.target = renamed(node.target, names)

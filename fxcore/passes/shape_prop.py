@@ -114,11 +114,8 @@ class ShapeProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """Run one node and note its value. Raises InterpreterError (a RuntimeError) that names node and line."""
         try:
-            if self.fake_mode is None:
+            with self._faking():
                 result = super().run_node(n)
-            else:
-                with self._faking():
-                    result = super().run_node(n)
         except Exception as error:
             raise InterpreterError(
                 f"ShapeProp error for: node={n.format_node()} with meta={n.meta}\n"

@@ -262,3 +262,17 @@ def test_the_caller_says_what_is_impure():
 
     assert not graph_of().find_nodes(op="call_function", target=kept)
     assert graph_of(is_impure_node=lambda node: node.target is kept).find_nodes(op="call_function", target=kept)
+
+
+def test_a_filled_tensor_of_a_symbol_is_no_constant():
+    class Symbol(int):
+        free_symbols = frozenset("s")
+
+    def graph_of(fill_value):
+        graph = fxcore.Graph()
+        filled = graph.call_function(torch.full, ((3,),), {"fill_value": fill_value})
+        graph.output(graph.call_function(operator.add, (graph.placeholder("x"), filled)))
+        return split_const_subgraphs(fxcore.GraphModule({}, graph))
+
+    assert graph_of(2).const_subgraph_module is not None
+    assert graph_of(Symbol(2)).const_subgraph_module is None

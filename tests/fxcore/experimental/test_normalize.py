@@ -9,6 +9,7 @@ from torch import nn
 from torch.fx.passes.shape_prop import ShapeProp as TorchShapeProp
 
 import fxcore
+import fxcore.experimental.normalize as ours
 from fxcore.experimental.normalize import NormalizeArgs, NormalizeOperators
 from fxcore.passes.shape_prop import ShapeProp
 
@@ -85,8 +86,18 @@ def test_keyword_arguments_are_not_lost_where_torch_loses_them():
     assert torch.equal(again(x, y)[1], function(x, y)[1])
 
 
-def test_what_cannot_be_called_is_refused():
+@pytest.mark.parametrize("transformer", [NormalizeArgs, NormalizeOperators])
+def test_what_cannot_be_called_is_refused(transformer):
     gm = fxcore.symbolic_trace(lambda x: x)
 
     with pytest.raises(AssertionError, match=r"Expected callable target, got .*'relu' cannot be called"):
-        NormalizeArgs(gm).call_function("relu", (), {})
+        transformer(gm).call_function("relu", (), {})
+
+
+@pytest.mark.parametrize("kinds", [(True, True, False), (True, False, True), (False, True, True)])
+def test_the_kinds_of_nodes_that_get_types_are_chosen_as_in_torch(kinds):
+    def types(fx, normalize):
+        annotated = normalize.AnnotateTypesWithSchema(fx.symbolic_trace(MODEL), *kinds).transform()
+        return [(node.name, node.type) for node in annotated.graph.nodes]
+
+    assert types(fxcore, ours) == types(torch.fx, theirs)

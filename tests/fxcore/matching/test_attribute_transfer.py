@@ -46,6 +46,7 @@ CONSTANTS = {
     "another type": (torch.tensor([5]), 2),
     "another shape": (torch.tensor(5.0), 2),
     "another device": (torch.ones(1, device="meta"), 2),
+    "no tensor": (nn.ReLU(), 2),
 }
 
 
@@ -53,14 +54,15 @@ CONSTANTS = {
 def test_equal_constants_of_one_name_in_model_and_replacement_become_one(constant, count):
     traced = fxcore.symbolic_trace(lambda x: torch.relu(x) + torch.tensor([5.0]))
     replacement = fxcore.symbolic_trace(lambda x: x * torch.tensor([5.0]))
+    del replacement._tensor_constant0
     replacement._tensor_constant0 = constant
 
     fxcore.replace_pattern(traced, lambda x: torch.relu(x), replacement)
 
     read = [node.target for node in traced.graph.nodes if node.op == "get_attr"]
-    assert (
-        sorted(set(read)) == sorted(dict(traced.named_buffers())) == ["_tensor_constant0", "_tensor_constant1"][:count]
-    )
+    assert sorted(set(read)) == ["_tensor_constant0", "_tensor_constant1"][:count]
+    assert hasattr(traced, "_tensor_constant0")
+    assert hasattr(traced, "_tensor_constant1") == (count == 2)
 
 
 def test_a_parameter_deep_in_the_replacement_comes_along():
@@ -106,3 +108,55 @@ def test_an_attribute_that_nobody_has_is_named():
 
     with pytest.raises(RuntimeError, match="absent"):
         fxcore.replace_pattern(traced, lambda x: torch.relu(x), holder)
+
+
+class Activated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.Tanh()
+
+    def forward(self, x):
+        return torch.relu(self.act(x))
+
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.Sigmoid()
+
+    def forward(self, x):
+        return torch.neg(x)
+
+
+@pytest.mark.parametrize("fx", [torch.fx, fxcore], ids=["torch.fx", "fxcore"])
+def test_a_module_that_the_model_lost_is_taken_from_the_replacement_as_in_torch(fx):
+    traced = fx.symbolic_trace(Activated())
+    traced.delete_submodule("act")
+
+    fx.subgraph_rewriter.replace_pattern(traced, lambda x: torch.relu(x), Unused())
+
+    assert torch.equal(traced(torch.ones(2)), -torch.sigmoid(torch.ones(2)))
+
+
+@pytest.mark.parametrize("fx", [torch.fx, fxcore], ids=["torch.fx", "fxcore"])
+def test_a_module_that_neither_model_nor_replacement_has_is_named_as_in_torch(fx):
+    traced, replacement = fx.symbolic_trace(Activated()), Unused()
+    traced.delete_submodule("act")
+    del replacement.act
+
+    with pytest.raises(RuntimeError, match="node during subgraph rewriting with target act"):
+        fx.subgraph_rewriter.replace_pattern(traced, lambda x: torch.relu(x), replacement)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_constant_without_values_becomes_one_with_itself_alone(is_shared):
+    def program(x):
+        return torch.relu(x) + torch.ones(2, device="meta")
+
+    traced, replacement = fxcore.symbolic_trace(program), fxcore.symbolic_trace(program)
+    if is_shared:
+        replacement._tensor_constant0 = traced._tensor_constant0
+
+    fxcore.replace_pattern(traced, lambda x: torch.relu(x), replacement)
+
+    assert len(dict(traced.named_buffers())) == (1 if is_shared else 2)

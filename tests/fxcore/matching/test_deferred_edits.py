@@ -266,3 +266,29 @@ def test_a_hook_is_told_the_name_of_a_node_and_the_text_of_a_constant_that_comes
     fxcore.replace_pattern(traced, lambda x: torch.tanh(x), lambda x: 3.0)
 
     assert told == [("relu", "tanh", "neg"), ("tanh", "3.0", "neg")]
+
+
+@pytest.mark.parametrize("hooks", [(), (lambda **_: None,)], ids=["at the end", "at once"])
+def test_a_value_that_took_the_place_of_another_is_replaced_for_the_readers_of_both(hooks):
+    def program(x):
+        first = torch.neg(x)
+        last = torch.relu(first), torch.exp(torch.neg(first))
+        return *last, torch.exp(first), torch.relu(x)
+
+    def rewritten(fx):
+        traced = fx.symbolic_trace(program)
+        traced._replace_hooks = list(hooks)
+        fx.subgraph_rewriter.replace_pattern(
+            traced, lambda x: (torch.relu(x), torch.neg(x)), lambda x: (torch.sigmoid(x), x)
+        )
+        return traced
+
+    assert rewritten(fxcore).code == rewritten(torch.fx).code
+
+
+def test_a_pattern_that_returns_its_input_may_leave_it():
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x) + x)
+
+    fxcore.replace_pattern(traced, lambda x: (x, torch.relu(x)), lambda x: (x, torch.neg(x)))
+
+    assert torch.equal(traced(torch.ones(2)), torch.zeros(2))

@@ -242,3 +242,28 @@ def test_one_module_of_the_pattern_is_not_found_in_two():
 
     told = "the pattern calls one module more than once, and here these are several modules"
     assert found == [("relu", "module", told)]
+
+
+class Choosy(SubgraphMatcher):
+    def _is_contained(self, nodes_map):
+        return False
+
+
+def test_a_place_that_a_subclass_of_the_matcher_refuses_is_told():
+    pattern, program = (fxcore.symbolic_trace(lambda x: torch.relu(x)) for _ in range(2))
+
+    (near,) = explain_matching(Choosy(pattern.graph), program.graph).near
+
+    assert [(each.kind, each.message) for each in near.failures] == [
+        ("user", "the matcher does not take it for self-contained")
+    ]
+
+
+def test_a_value_that_differs_is_told_once_however_often_it_is_read():
+    def pattern(x):
+        inner = torch.neg(x)
+        return torch.add(inner, inner)
+
+    assert reasons(pattern, lambda x: torch.add(torch.exp(x), torch.exp(x))) == [
+        ("add", "operator", "the pattern has torch.neg, and here is torch.exp")
+    ]

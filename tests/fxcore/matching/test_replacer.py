@@ -98,3 +98,14 @@ def test_another_number_of_values_is_refused_with_both_outputs():
         AssertionError, match=r"count mismatch: 1 vs 2: the pattern returns relu, the replacement \(x, x"
     ):
         rewritten(fxcore, lambda x: torch.relu(x), lambda x: (x, x))
+
+
+def test_outputs_of_other_forms_are_paired_in_reading_order():
+    graph = fxcore.Graph()
+    a, b = graph.placeholder("a"), graph.placeholder("b")
+
+    assert pair_outputs({"k": a, "l": b}, [a, b], [1, 2]) == [(a, 1), (b, 2)]
+    assert pair_outputs({"k": a, "l": b}, [a, b], {"m": 1, "n": 2}) == [(a, 1), (b, 2)]
+    assert pair_outputs([a, None], [a], [b, None]) == [(a, b)]
+    with pytest.raises(AssertionError, match="Returning nodes count mismatch: 1 vs 2"):
+        pair_outputs([a, None], [a], [1, b])

@@ -59,3 +59,14 @@ def test_inputs_that_are_fake_already_are_taken_as_they_are():
 
     assert result is x
     assert gm.graph.output_node().meta["val"] is not x
+
+
+def test_a_value_with_data_is_noted_without_it():
+    gm = fxcore.symbolic_trace(lambda x: torch.neg(x))
+
+    result = FakeTensorProp(gm).propagate_dont_convert_inputs(torch.ones(2, 3))
+
+    assert isinstance(result, FakeTensor)
+    note = gm.graph.find_nodes(op="placeholder")[0].meta["val"]
+    assert isinstance(note, FakeTensor)
+    assert note.shape == (2, 3)

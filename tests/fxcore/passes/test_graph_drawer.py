@@ -132,3 +132,25 @@ def test_without_pydot_an_error_says_what_to_install(monkeypatch):
 
     with pytest.raises(RuntimeError, match=r"requires the pydot package to be installed.*pip install pydot"):
         FxGraphDrawer(fxcore.symbolic_trace(nn.ReLU()), "name")
+
+
+def test_metadata_of_another_kind_is_drawn_as_in_torch_or_refused():
+    def draw(fx, drawer, propagate, meta):
+        gm = traced(fx, propagate)
+        node = gm.graph.find_nodes(op="call_function", target=torch.nn.functional.relu)[0]
+        node.meta["tensor_meta"] = meta(node.meta["tensor_meta"])
+        return drawer(gm, "model").get_dot_graph().to_string()
+
+    text = draw(fxcore, FxGraphDrawer, ShapeProp, lambda meta: {"a": meta, "b": [None, meta]})
+
+    assert text == draw(torch.fx, theirs.FxGraphDrawer, TorchShapeProp, lambda meta: {"a": meta, "b": [None, meta]})
+    with pytest.raises(RuntimeError, match=r"Unsupported tensor meta type <class 'str'>: it must be what ShapeProp"):
+        draw(fxcore, FxGraphDrawer, ShapeProp, str)
+
+
+def test_a_module_that_is_gone_cannot_be_drawn():
+    gm = traced(fxcore, ShapeProp)
+    gm.delete_submodule("conv")
+
+    with pytest.raises(RuntimeError, match=r"conv cannot be drawn: Model does not have attribute: .*conv"):
+        FxGraphDrawer(gm, "model")

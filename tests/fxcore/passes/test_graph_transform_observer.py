@@ -86,3 +86,23 @@ def test_copies_made_while_watching_are_not_watched_afterwards(tmp_path):
     replace_neg(copied)
 
     assert "from_node" not in next(node for node in copied.graph.nodes if node.name == "relu").meta
+
+
+def test_a_replacement_of_many_readers_has_one_note_and_one_from_elsewhere_none(tmp_path):
+    def reads_much(gm):
+        neg, inner = gm.graph.find_nodes(op="call_function", target=torch.neg)
+        with gm.graph.inserting_before(neg):
+            neg.replace_all_uses_with(gm.graph.call_function(torch.relu, neg.args))
+        gm._replace_hooks[-1](old=inner, new="of another graph", user=inner)
+
+    def function(x):
+        y = torch.neg(x)
+        return y + y, y * torch.neg(x)
+
+    gm = fxcore.symbolic_trace(function)
+
+    with GraphTransformObserver(gm, "reads_much", log_url=str(tmp_path)):
+        reads_much(gm)
+
+    (source,) = gm.graph.find_nodes(op="call_function", target=torch.relu)[0].meta["from_node"]
+    assert source.name == "neg"

@@ -283,3 +283,45 @@ def test_the_end_of_a_block_without_gradients_is_repeated_in_partitions(step):
         y = module(x)
     y.sum().backward()
     torch.testing.assert_close(x.grad, (x * 2).relu().detach())
+
+
+def test_a_switch_that_partitions_cannot_repeat_is_refused_by_name():
+    gm = with_switches(fxcore.Graph(), fxcore.GraphModule)
+    enter, leave = (
+        next(node for node in gm.graph.nodes if node.name == name) for name in ("_enter_autocast", "_exit_autocast")
+    )
+    arguments, x = enter.args, gm.graph.find_nodes(op="placeholder")[0]
+
+    enter.args = (*arguments[:-1], x)
+    with pytest.raises(AssertionError, match="not Nodes: _enter_autocast is set by x, so no partition could repeat it"):
+        split_module(gm, gm, rising(2))
+    enter.args, leave.args = arguments, (enter, 1)
+    with pytest.raises(AssertionError, match=r"Expected 1 arg for _exit_autocast, .*; _exit_autocast has "):
+        split_module(gm, gm, rising(2))
+
+
+def test_a_size_that_another_partition_computes_is_handed_over():
+    captured = []
+
+    def backend(gm, inputs):
+        captured.append(gm)
+        return gm.forward
+
+    @torch._dynamo.config.patch(capture_scalar_outputs=True)
+    def capture():
+        def function(x, y):
+            n = y.item()
+            torch._check(n >= 2)
+            return torch.zeros(n).relu().neg().sigmoid() + x.to_sparse().to_dense().sum()
+
+        torch._dynamo.reset()
+        torch.compile(function, backend=backend, dynamic=True)(torch.randn(5, 3), torch.tensor(4))
+
+    capture()
+    their_gm = captured[0]
+    our_gm = fxcore.interop.from_torch(their_gm)
+
+    split = split_module(our_gm, our_gm, rising(1))
+    expected = theirs.split_module(their_gm, their_gm, rising(1))
+
+    assert [child.code for child in split.children()] == [child.code for child in expected.children()]

@@ -62,3 +62,10 @@ def test_whether_a_value_is_a_tensor_is_known_after_shape_propagation():
         return {node.name: tools(fx).is_node_output_tensor(node) for node in module.graph.nodes}
 
     assert_same_success(answers)
+
+
+def test_a_node_that_calls_nothing_has_no_name():
+    (x,) = fxcore.symbolic_trace(lambda x: torch.relu(x)).graph.find_nodes(op="placeholder")
+
+    with pytest.raises(AssertionError, match=r"Expect op types of call_.*, but found placeholder: x calls nothing"):
+        tools(fxcore).get_node_target({}, x)

@@ -20,7 +20,7 @@ import fxcore
 from fxcore import Graph, GraphModule, Tracer, wrap
 from fxcore.errors import FxError
 from fxcore.graph_module import reduce_graph_module, reduce_package_graph_module
-from fxcore.serialization.pickling import graph_data, graph_from_data
+from fxcore.serialization.pickling import _importable, graph_data, graph_from_data
 
 
 class Model(nn.Module):
@@ -232,3 +232,15 @@ def test_a_saved_module_is_read_with_weights_only_and_no_more_names_than_torch_s
     assert loaded.code == module.code
     assert [node.meta for node in loaded.graph.nodes] == [node.meta for node in module.graph.nodes]
     assert str(loaded(torch.ones(1, 3, 1, 4))) == str(module(torch.ones(1, 3, 1, 4)))
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "words"),
+    [
+        ("fxcore.gone", "tool", "it refers to tool of the module fxcore.gone, which is not there; install or restore"),
+        ("fxcore.graph", "Gone.tool", "it refers to Gone.tool of the module fxcore.graph, which is not there"),
+    ],
+)
+def test_an_object_that_is_no_longer_there_is_named(module, path, words):
+    with pytest.raises(RuntimeError, match=f"cannot rebuild the graph: {words}"):
+        _importable(module, path)

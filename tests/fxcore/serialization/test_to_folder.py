@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 import warnings
 
 import pytest
@@ -59,3 +60,25 @@ def test_a_function_without_an_import_is_named(tmp_path):
 
     with pytest.warns(UserWarning, match=r"cannot write an import of .*local.*Define the name in .*module\.py"):
         fxcore.GraphModule(nn.Module(), graph).to_folder(tmp_path / "written")
+
+
+class Tools:
+    @staticmethod
+    def double(x):
+        return 2 * x
+
+
+def test_a_function_of_a_class_is_imported_with_its_class(tmp_path, monkeypatch):
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(Tools.double, (graph.placeholder("x"),)))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "tools_of_a_class", module := types.ModuleType("tools_of_a_class"))
+    module.Tools = Tools
+    monkeypatch.setattr(Tools, "__module__", module.__name__)
+    monkeypatch.setattr(Tools.double, "__module__", module.__name__)
+
+    fxcore.GraphModule(nn.Module(), graph).to_folder(tmp_path / "of_a_class")
+
+    written = (tmp_path / "of_a_class" / "module.py").read_text()
+    assert "import tools_of_a_class\n" in written
+    assert importlib.import_module("of_a_class").FxModule()(torch.ones(1)) == 2

@@ -249,3 +249,85 @@ def test_an_operator_that_is_not_of_aten_has_its_reason():
     assert (
         str(result.report.left[0]) == "hardswish: it is no operator of ATen; export the model, or trace it with make_fx"
     )
+
+
+CONSTANT = torch.ones(3)
+
+
+class Scales(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.full((3,), 2.0))
+
+    def forward(self, x):
+        return aten.silu.default(aten.mul.Tensor(x, self.scale))
+
+
+def with_metadata(model, *inputs):
+    gm = fxcore.symbolic_trace(model)
+    fxcore.passes.fake_tensor_prop.FakeTensorProp(gm).propagate(*inputs)
+    return gm
+
+
+def test_a_rule_for_an_operator_of_the_program_reads_its_tensors():
+    x = torch.randn(3)
+    gm = with_metadata(Scales(), x)
+    for node in gm.graph.find_nodes(op="get_attr"):
+        del node.meta["val"]
+
+    made = DecomposeOperators({aten.mul.Tensor: lambda x, y: x / aten.reciprocal.default(y)})(gm).graph_module
+
+    assert [str(node.target) for node in made.graph.nodes if node.op == "call_function"] == [
+        *("aten.reciprocal.default", "aten.div.Tensor", "aten.silu.default")
+    ]
+    torch.testing.assert_close(made(x), F.silu(x * 2))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [lambda x: aten.silu.default(x), lambda x: [aten.exp.default(x), NotImplemented][1]],
+    ids=["calls the same", "gives up after a call"],
+)
+def test_an_operator_that_its_rule_declines_stays_with_the_reason(rule):
+    gm = with_metadata(lambda x: aten.silu.default(x), torch.randn(3))
+    before = str(gm.graph)
+
+    result = DecomposeOperators({aten.silu.default: rule})(gm)
+
+    assert not result.modified
+    assert str(result.graph_module.graph) == before
+    assert str(result.report.left[0]) == "silu_default: its rule calls the same, or returned NotImplemented"
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda x: aten.neg.default(aten.silu.default(x)), "after 3 rounds rules still apply, for aten.silu.default: "),
+        (lambda x: x + CONSTANT, "cannot decompose 'silu_default': its rule uses a tensor that is no argument and no "),
+    ],
+    ids=["a rule that gives its operator", "a rule with a tensor of its own"],
+)
+def test_a_rule_for_an_operator_that_cannot_be_applied_is_refused_in_words(rule, words):
+    gm = with_metadata(lambda x: aten.silu.default(x), torch.randn(3))
+
+    with pytest.raises(PassError, match=words):
+        DecomposeOperators({aten.silu.default: rule}, most_rounds=3)(gm)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda x: x.new_full((3,), 2.0 ** x.shape[0]), r"its rule computes .*s\d+.*, which no tensor has as its size"),
+        (lambda x: aten.scalar_tensor.default(x.shape[0] > 9), r"its rule passes on whether s\d+ > 9"),
+    ],
+    ids=["a power", "a truth value"],
+)
+def test_a_rule_that_computes_with_a_symbolic_size_in_another_way_is_refused_in_words(rule, words):
+    class Calls(nn.Module):
+        def forward(self, x):
+            return aten.silu.default(x)
+
+    gm = interop.from_torch(exported_for_any_batch(Calls(), torch.randn(3, 4)))
+
+    with pytest.raises(PassError, match=f"cannot decompose 'silu': {words}; use run_decompositions"):
+        DecomposeOperators({aten.silu.default: rule})(gm)

@@ -146,3 +146,8 @@ def test_a_partition_holds_nodes_in_order():
 
     assert partition.size() == 2
     assert repr(partition) == "{'b': 4, 'c': None}"
+
+
+def test_a_partition_needs_no_order():
+    assert repr(Partition(3, ["a", "b"])) == "{'a': None, 'b': None}"
+    assert Partition(3, None, [1]).size() == 0

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -109,6 +111,8 @@ def test_a_function_is_made_a_pass(gm):
     assert pass_result_wrapper(lambda module: module)(gm) == PassResult(gm, True)
     assert pass_result_wrapper(add_to_mul)(gm) == PassResult(gm, False)
     assert pass_result_wrapper(None) is None
+    assert pass_result_wrapper(in_place).__name__ == "in_place"
+    assert pass_result_wrapper(partial(add_to_mul)).__name__ == "partial"
 
 
 def test_checks_run_at_the_beginning_and_after_each_pass(gm):

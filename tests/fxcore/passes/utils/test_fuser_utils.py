@@ -135,3 +135,13 @@ def test_nodes_are_sorted_and_keep_their_order_where_they_may():
     nodes = named(gm, "relu", "mul", "linear", "add")
 
     assert [node.name for node in topo_sort(nodes)] == ["add", "linear", "mul", "relu"]
+
+
+def test_a_node_that_is_erased_is_refused():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(x) + 1)
+    nodes = named(gm, "relu", "add")
+    nodes[1].replace_all_uses_with(nodes[0])
+    gm.graph.erase_node(nodes[1])
+
+    with pytest.raises(AssertionError, match="add has been removed from owning graph; it cannot be fused"):
+        fuse_as_graphmodule(gm, nodes, "fused")

@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 import fxcore
+from fxcore import interop
 from fxcore.passes.utils.matcher_with_name_node_map_utils import SubgraphMatcherWithNameNodeMap
 
 
@@ -47,3 +48,26 @@ def test_the_dict_is_taken_off_the_pattern():
 def test_a_pattern_without_names_is_refused(wrong, message):
     with pytest.raises(AssertionError, match=rf'{message}.*let the pattern end in `return value, \{{"name": value\}}`'):
         SubgraphMatcherWithNameNodeMap(fxcore.symbolic_trace(wrong))
+
+
+class OfModules(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, weight):
+        return self.function(x, weight)
+
+
+def test_an_exported_pattern_names_its_nodes_too():
+    inputs = torch.ones(1, 2, 4, 4), torch.ones(3, 2, 1, 1)
+    traced, graph = (
+        interop.from_torch(torch.export.export(OfModules(function), inputs).module()) for function in (pattern, program)
+    )
+    matcher = SubgraphMatcherWithNameNodeMap(traced)
+
+    (match,) = matcher.match(graph.graph)
+
+    assert {name: node.name for name, node in match.name_node_map.items()} == {"conv": "conv2d", "relu": "relu"}
+    (result,) = traced(*inputs)
+    assert torch.equal(result, pattern(*inputs)[0])

@@ -63,6 +63,19 @@ def test_connection_goes_from_the_first_to_the_second(exported):
     assert not ours.check_subgraphs_connected(linear[0], linear[1])
 
 
+def test_classes_are_recognised_by_the_class_of_the_module(exported):
+    graph = interop.from_torch(exported).graph
+    linear = [node for node in graph.nodes if "linear" in node.name]
+    for node in graph.nodes:
+        node.meta.pop("torch_fn", None)
+        node.meta.pop("nn_module_stack", None)
+    for number, node in enumerate(linear):
+        node.meta["nn_module_stack"] = {"": ("", Model), "inner": (f"inner{number}", nn.Linear)}
+
+    assert len(ours.get_source_partitions(graph, [nn.Linear])[nn.Linear]) == len(linear) == 2
+    assert ours.get_source_partitions(graph, [nn.Conv2d, torch.relu]) == {}
+
+
 def test_classes_are_recognised_by_their_name_too(exported):
     graph = interop.from_torch(exported).graph
     for node in graph.nodes:

@@ -188,3 +188,14 @@ def test_functions_and_modules_that_nothing_is_known_of_stay():
 
     counts = [len(shorter.graph.find_nodes(op="call_module", target=name)) for name in ("mine", "lin", "drop")]
     assert counts == [2, 1, 2]
+
+
+def test_arguments_that_cannot_be_hashed_stay_apart():
+    class Unhashable:
+        __hash__ = None
+
+    graph = fxcore.Graph()
+    x, given = graph.placeholder("x"), Unhashable()
+    graph.output(tuple(graph.call_function(aten.mul.Tensor, (x, given)) for _ in range(2)))
+
+    assert not CSEPass()(fxcore.GraphModule({}, graph)).modified
