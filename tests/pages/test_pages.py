@@ -26,10 +26,10 @@ def run_page(tmp_path, monkeypatch, pytestconfig):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
 
-    def run(page, is_long):
+    def run(page, is_long, is_fresh=False):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            PageRun(page, tmp_path, vars(pytestconfig.option), is_long=is_long).run()
+            PageRun(page, tmp_path, vars(pytestconfig.option), is_long=is_long, is_fresh=is_fresh).run()
 
     return run
 
@@ -43,6 +43,12 @@ def test_the_code_of_a_page_does_what_the_page_says(name, run_page):
 @pytest.mark.parametrize("name", [name for name in NAMES if name in LONG or any(b.is_long for b in BLOCKS[name])])
 def test_the_code_of_a_page_that_takes_long_does_what_the_page_says(name, run_page):
     run_page(ROOT / name, is_long=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in NAMES if any(b.has_commands for b in BLOCKS[name])])
+def test_the_commands_of_a_page_print_the_same_in_processes_of_their_own(name, run_page):
+    run_page(ROOT / name, is_long=False, is_fresh=True)
 
 
 def test_few_blocks_are_not_run_and_each_says_why():
