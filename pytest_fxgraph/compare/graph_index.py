@@ -157,6 +157,11 @@ class GraphIndex:
                 users[read].append((reader, place))
         return tuple(map(tuple, users))
 
+    @cached_property
+    def state(self) -> Mapping[str, StateRecord]:
+        """The tensors by path."""
+        return {record.path: record for record in self.document.state}
+
     def operator(self, position: int) -> str:
         """Return the operator of a node: its target, or the class of the module that it calls."""
         node = self.nodes[position]

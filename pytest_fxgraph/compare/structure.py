@@ -8,6 +8,8 @@ from dataclasses import replace
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords, FieldChanges, changed_fields
 from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
+from pytest_fxgraph.compare.edits.recognition import recognised_edits
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
 from pytest_fxgraph.compare.isomorphism import Alignment
 from pytest_fxgraph.compare.node_changes import NodeComparison
@@ -26,7 +28,9 @@ def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple
     records = ChangedRecords()
     comparison = _Comparison(expected, obtained, records)
     difference = comparison.difference(changed_fields(records))
-    return replace(difference, records=(records.expected, records.obtained)), comparison.alignment
+    edits = recognised_edits([*comparison.graphs()], difference.changes) if difference.changes else ()
+    difference = replace(difference, edits=edits, records=(records.expected, records.obtained))
+    return difference, comparison.alignment
 
 
 class _Comparison:
@@ -50,6 +54,12 @@ class _Comparison:
                 continue
             graphs = graph_index_of(module.graph), graph_index_of(other.graph)
             yield path, _Comparison(*graphs, self._records.add_graph(path))
+
+    def graphs(self, prefix: str = "") -> Iterator[ComparedGraph]:
+        """Yield the compared graph and the graphs inside of it, with the beginning of the names in their changes."""
+        yield ComparedGraph(self.alignment, prefix)
+        for path, comparison in self._inner:
+            yield from comparison.graphs(f"{prefix}{path}/")
 
     def difference(self, fields: FieldChanges) -> Difference:
         """List the changes, inner graphs last; a name in an inner graph begins with the module's path."""

@@ -1,0 +1,93 @@
+"""Repeated blocks that were added or removed as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.operator_words import home, relative_path
+from pytest_fxgraph.compare.graph_index import GraphIndex
+
+# Nodes of each block by its path: all nodes of modules below a number.
+_Members = Mapping[str, Sequence[int]]
+
+
+def changed_blocks(graph: ComparedGraph) -> Iterator[Occurrence]:
+    """Find blocks, modules under a number, whose nodes were all added or all removed."""
+    if not graph.removed and not graph.added:
+        return
+    members, obtained_members = _members(graph.expected), _members(graph.obtained)
+    yield from _lone_blocks(graph, graph.expected, graph.removed, members, obtained_members)
+    yield from _lone_blocks(graph, graph.obtained, graph.added, obtained_members, members)
+
+
+def _lone_blocks(
+    graph: ComparedGraph, index: GraphIndex, lone: Container[int], members: _Members, others: _Members
+) -> Iterator[Occurrence]:
+    is_gone = index is graph.expected
+    by_parent: dict[str, list[str]] = defaultdict(list)
+    for path in _whole(lone, members, others):
+        by_parent[path.rpartition(".")[0]].append(path)
+    for parent, paths in by_parent.items():
+        contents = {path: _content(index, path, members[path]) for path in _siblings(parent, members)}
+        other_index = graph.obtained if is_gone else graph.expected
+        kept = Counter(_content(other_index, path, others[path]) for path in _siblings(parent, others))
+        alike = Counter(contents.values())
+        lost = Counter(contents[path] for path in paths)
+        for path in paths:
+            content = contents[path]
+            if len(members[path]) == 1 and len(alike) > 1:  # one layer of several in a row is no block
+                continue
+            counts = (alike[content], kept[content])
+            before, after = counts if is_gone else counts[::-1]
+            count = lost[content]
+            noun = "equal blocks" if max(counts) > count else "blocks"
+            words = f"{count} block{' is' if count == 1 else 's are'} {'gone' if is_gone else 'new'}"
+            nodes = members[path]
+            lone_changes = graph.removed if is_gone else graph.added
+            changes = [lone_changes[n] for n in nodes if n in lone_changes] + graph.of_paths([path])
+            site = graph.site(path, nodes, ()) if is_gone else graph.site(path, (), nodes)
+            key = ("block", "gone" if is_gone else "new", " ".join(operator for operator, _ in content))
+            yield Occurrence("block", f"{words} ({before} {noun} -> {after})", key, site, changes)
+
+
+def _members(index: GraphIndex) -> dict[str, list[int]]:
+    members: dict[str, list[int]] = defaultdict(list)
+    for position, node in enumerate(index.nodes):
+        for path in _numbered(home(node)):
+            members[path].append(position)
+    return members
+
+
+def _numbered(path: str) -> Iterator[str]:
+    """Yield the paths of the blocks around a module, the outermost first."""
+    parts = path.split(".")
+    for length, part in enumerate(parts, 1):
+        if part.isdigit():
+            yield ".".join(parts[:length])
+
+
+def _whole(lone: Container[int], members: _Members, others: _Members) -> list[str]:
+    """List the outermost blocks whose nodes are all lone, and that the other graph lacks."""
+    found: list[str] = []
+    for path, nodes in members.items():
+        is_inside = any(path.startswith(f"{outer}.") for outer in found[-1:])
+        if path not in others and not is_inside and all(n in lone for n in nodes):
+            found.append(path)
+    return found
+
+
+def _siblings(parent: str, members: _Members) -> list[str]:
+    return [path for path in members if path.rpartition(".")[0] == parent]
+
+
+def _content(index: GraphIndex, path: str, nodes: Sequence[int]) -> tuple[tuple[str, str], ...]:
+    """Describe the nodes of a block without its path."""
+    return tuple(
+        (
+            "tensor" if index.nodes[n].op == "get_attr" else index.operator(n),
+            relative_path(index.nodes[n].target, path) if index.nodes[n].op in ("call_module", "get_attr") else "",
+        )
+        for n in nodes
+    )

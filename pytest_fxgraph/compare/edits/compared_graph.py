@@ -1,0 +1,101 @@
+"""Two aligned graphs with the changes that no edit explains yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from pytest_fxgraph.compare.difference import Change, Site
+from pytest_fxgraph.compare.isomorphism import Alignment
+
+
+class Occurrence(NamedTuple):
+    """One edit at one place; occurrences with equal kind, text and key are one edit."""
+
+    kind: str
+    text: str
+    key: tuple[str, ...]
+    site: Site
+    changes: Sequence[Change]
+
+
+class ComparedGraph:
+    """Two aligned graphs and their unexplained changes, found by node or by path.
+
+    `prefix` is the beginning of all names in the changes: the paths of the modules around an inner graph.
+    """
+
+    def __init__(self, alignment: Alignment, prefix: str = "") -> None:
+        self.alignment, self.prefix = alignment, prefix
+        self.expected, self.obtained = alignment.expected, alignment.obtained
+        self._positions = [
+            {_key_of(node.op, node.name, node.target): position for position, node in enumerate(index.nodes)}
+            for index in (self.expected, self.obtained)
+        ]
+        self.changes: Sequence[Change] = ()
+        self.removed: dict[int, Change] = {}  # by position of the expected node
+        self.added: dict[int, Change] = {}  # by position of the obtained node
+        self.changed: dict[int, list[Change]] = {}  # of paired nodes, by position of the obtained node
+        self.modules: dict[str, list[Change]] = {}
+        self.state: dict[str, list[Change]] = {}
+        self._below: dict[str, list[Change]] = {}
+
+    def set_changes(self, changes: Iterable[Change]) -> None:
+        """Replace the unexplained changes."""
+        self.changes = [*changes]
+        self.removed, self.added, self.changed, self.modules, self.state = {}, {}, {}, {}, {}
+        self._below = {}
+        for change in self.changes:
+            where = change.where[len(self.prefix) :]
+            if change.subject in ("module", "state"):
+                by_path = self.modules if change.subject == "module" else self.state
+                by_path.setdefault(where, []).append(change)
+                for path in owners_of(where):
+                    self._below.setdefault(path, []).append(change)
+            elif change.subject in ("node", "input", "output"):
+                self._add_of_node(change, where)
+
+    def _add_of_node(self, change: Change, where: str) -> None:
+        is_removed = change.action == "removed"
+        position = self._positions[0 if is_removed else 1].get(_key_of(change.subject, where, where))
+        if position is None:
+            return
+        if is_removed:
+            self.removed[position] = change
+        elif change.action == "added":
+            self.added[position] = change
+        else:
+            self.changed.setdefault(position, []).append(change)
+
+    def pair_changes(self) -> Iterator[tuple[int, int, list[Change]]]:
+        """Yield the positions of each changed pair, and its changes."""
+        for partner, changes in self.changed.items():
+            position = self.alignment.expected_of[partner]
+            if position >= 0:
+                yield position, partner, changes
+
+    def of_paths(self, paths: Iterable[str]) -> list[Change]:
+        """List the changes of modules and state at the paths and below them."""
+        found = {id(change): change for path in paths for change in self._below.get(path, ())}
+        return [*found.values()]
+
+    def site(self, where: str, expected: Iterable[int] = (), obtained: Iterable[int] = ()) -> Site:
+        """Return a place by its path and the positions of its nodes."""
+        return Site(
+            (self.prefix + where).rstrip("/"),
+            tuple(self.prefix + self.expected.nodes[position].name for position in sorted(expected)),
+            tuple(self.prefix + self.obtained.nodes[position].name for position in sorted(obtained)),
+        )
+
+
+def _key_of(op: str, name: str, target: str) -> tuple[bool, str]:
+    # A change of an input names the parameter, and every other change the node.
+    is_input = op in ("placeholder", "input")
+    return is_input, target if is_input else name
+
+
+def owners_of(path: str) -> Iterator[str]:
+    """Yield a path and the paths of the modules around it."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]

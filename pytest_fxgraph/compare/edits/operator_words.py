@@ -1,0 +1,101 @@
+"""Names of operators, of modules and of nodes in the texts of edits: short, and without the number of the block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from pytest_fxgraph.compare.graph_index import GraphIndex
+from pytest_fxgraph.document.model import NodeRecord
+
+_SPELLINGS = (("torch.nn.functional.", "F."), ("torch.nn.modules.", "nn."), ("torch.nn.", "nn."))
+_SHAPE = re.compile(r"\w+(\[[^\]]*\])")
+# Operators that move values and compute nothing: the last to be named.
+_PLUMBING = frozenset(
+    [
+        *("getitem", "getattr", "size", "shape", "dim", "view", "reshape", "transpose", "permute", "t", "expand"),
+        *("contiguous", "flatten", "unsqueeze", "squeeze", "split", "chunk", "unbind", "select", "slice", "alias"),
+        *("detach", "clone"),
+    ]
+)
+_MOST_NAMED = 3
+
+
+def spelled_operator(index: GraphIndex, position: int) -> str:
+    """Return the operator of a node as a user writes it: `F.gelu`, `nn.GELU`, `.relu`, `aten.relu`, `mul`."""
+    node = index.nodes[position]
+    operator = index.operator(position)
+    if node.op == "call_method":
+        return f".{operator}"
+    if node.op == "call_module" and node.target not in index.modules:
+        return f"module {operator.rpartition('.')[2]}"
+    for prefix, spelling in _SPELLINGS:
+        if operator.startswith(prefix):
+            return spelling + operator.rpartition(".")[2]
+    operator = operator.removeprefix("operator.").removeprefix("builtins.")
+    if operator.count(".") > 1 and node.op == "call_function":  # an overload: aten.add.Tensor
+        operator = operator.rpartition(".")[0]
+    return operator.rpartition(".")[2] if node.op == "call_module" else operator
+
+
+def operator_name(index: GraphIndex, position: int) -> str:
+    """Return the last word of a node's operator: `gelu`, `GELU`, `relu`."""
+    return spelled_operator(index, position).rpartition(".")[2]
+
+
+def listed_operators(index: GraphIndex, positions: Sequence[int]) -> str:
+    """Return the operators of nodes: one by name, more as `5 operators (mul, matmul, softmax, ...)`."""
+    names = [operator_name(index, position) for position in positions]
+    if len(names) == 1:
+        return names[0]
+    different = [*dict.fromkeys(names)]
+    telling = [name for name in different if name not in _PLUMBING] or different
+    shown = telling[:_MOST_NAMED]
+    dots = ", ..." if len(shown) < len(different) else ""
+    return f"{len(names)} operators ({', '.join(shown)}{dots})"
+
+
+def home(node: NodeRecord) -> str:
+    """Return the path of the module that a node belongs to; of a called module its own path."""
+    return node.target if node.op == "call_module" else node.scope or ""
+
+
+def common_path(paths: Iterable[str]) -> str:
+    """Return the path of the innermost module around all paths."""
+    parts: list[str] | None = None
+    for path in paths:
+        others = path.split(".")
+        if parts is None:
+            parts = others
+            continue
+        length = next((n for n, pair in enumerate(zip(parts, others, strict=False)) if pair[0] != pair[1]), None)
+        parts = parts[: min(len(parts), len(others)) if length is None else length]
+    return ".".join(parts or ())
+
+
+def relative_path(path: str, around: str) -> str:
+    """Return a path as seen from a module around it."""
+    if not around:
+        return path
+    return path.removeprefix(around).removeprefix(".")
+
+
+def described_node(index: GraphIndex, position: int, seen_from: str) -> str:
+    """Name a node for a reader at a path: by the module that made it, by its operator, or as an input."""
+    node = index.nodes[position]
+    if node.op == "placeholder":
+        return f"input {node.target}"
+    if node.op == "output":
+        return "the output"
+    if node.op == "get_attr":
+        return node.target.rpartition(".")[2]
+    own = home(node)
+    inside = relative_path(own, common_path((own, seen_from)))
+    first = next((part for part in inside.split(".") if part and not part.isdigit()), "")
+    return first or operator_name(index, position)
+
+
+def described_state(path: str, value: str) -> str:
+    """Name a tensor with its shape: `gamma[64]`."""
+    shape = _SHAPE.match(value)
+    return path.rpartition(".")[2] + (shape[1] if shape and shape[1] != "[]" else "")

@@ -1,0 +1,70 @@
+"""The recognisers in their order, and the edits that they find together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pytest_fxgraph.compare.difference import Change, Edit
+from pytest_fxgraph.compare.edits.blocks import changed_blocks
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.renamings import renamed_paths
+from pytest_fxgraph.compare.edits.replacements import replaced_operators
+
+# Each explains changes that the ones before left over.
+_RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
+    changed_blocks,
+    renamed_paths,
+    replaced_operators,
+)
+
+
+def recognised_edits(graphs: Sequence[ComparedGraph], changes: Sequence[Change]) -> tuple[Edit, ...]:
+    """Put changes together as edits, the edit with most changes first; a change belongs to one edit at most.
+
+    `graphs` are the compared graph and the graphs inside of it. Changes that fit no recogniser stay in no edit.
+    """
+    occurrences: list[Occurrence] = []
+    for graph, own in _by_graph(graphs, changes):
+        left = own
+        for recognise in _RECOGNISERS:
+            if not left:
+                break
+            graph.set_changes(left)
+            found = [*_without_claimed(recognise(graph), left)]
+            explained = {id(change) for occurrence in found for change in occurrence.changes}
+            left = [change for change in left if id(change) not in explained]
+            occurrences += found
+    return _edits(occurrences)
+
+
+def _by_graph(graphs: Sequence[ComparedGraph], changes: Iterable[Change]) -> list[tuple[ComparedGraph, list[Change]]]:
+    """Give each change to the innermost graph whose prefix its name has."""
+    innermost = sorted(graphs, key=lambda graph: -len(graph.prefix))
+    of_graph: dict[int, list[Change]] = {id(graph): [] for graph in graphs}
+    for change in changes:
+        of_graph[id(next(graph for graph in innermost if change.where.startswith(graph.prefix)))].append(change)
+    return [(graph, of_graph[id(graph)]) for graph in graphs]
+
+
+def _without_claimed(occurrences: Iterable[Occurrence], changes: Sequence[Change]) -> Iterator[Occurrence]:
+    """Give each change to the first occurrence that explains it; leave out occurrences without a change."""
+    free = {id(change) for change in changes}
+    for occurrence in occurrences:
+        own = []
+        for change in occurrence.changes:
+            if id(change) in free:
+                free.discard(id(change))
+                own.append(change)
+        if own:
+            yield occurrence._replace(changes=own)
+
+
+def _edits(occurrences: Iterable[Occurrence]) -> tuple[Edit, ...]:
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Occurrence]] = {}
+    for occurrence in occurrences:
+        groups.setdefault(occurrence[:3], []).append(occurrence)
+    edits = [
+        Edit(kind, text, tuple(each.site for each in group), tuple(c for each in group for c in each.changes), key)
+        for (kind, text, key), group in groups.items()
+    ]
+    return tuple(sorted(edits, key=lambda edit: -len(edit.changes)))

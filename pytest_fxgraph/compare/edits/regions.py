@@ -1,0 +1,130 @@
+"""Regions: connected removed, added and replaced nodes between unchanged nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
+from pytest_fxgraph.compare.edits.operator_words import common_path
+from pytest_fxgraph.compare.graph_index import GraphIndex
+
+
+@dataclass
+class Region:
+    """Connected nodes that differ; both tuples hold positions in the order of execution."""
+
+    expected: list[int] = field(default_factory=list)
+    obtained: list[int] = field(default_factory=list)
+    where: str = ""  # path of the module around all its nodes
+    changes: list[Change] = field(default_factory=list)
+
+
+def regions_of(graph: ComparedGraph) -> list[Region]:
+    """Put the unexplained added, removed and replaced nodes of a graph together."""
+    finder = _Finder(graph)
+    finder.join_neighbours()
+    finder.join_sides()
+    return [*finder.regions()]
+
+
+def block_of(path: str | None) -> str:
+    """Return the path up to its last number: the repeated block around a node; "" outside of blocks."""
+    parts = (path or "").split(".")
+    while parts and not parts[-1].isdigit():
+        parts.pop()
+    return ".".join(parts)
+
+
+class _Finder:
+    """Sets of nodes that grow together; an obtained node has its position plus the number of expected nodes."""
+
+    def __init__(self, graph: ComparedGraph) -> None:
+        self._graph = graph
+        self._offset = len(graph.expected.nodes)
+        self._lone = {
+            *(n for n in graph.removed if graph.expected.nodes[n].op != "placeholder"),
+            *(self._offset + n for n in graph.added if graph.obtained.nodes[n].op != "placeholder"),
+        }
+        self._parents = {node: node for node in self._lone}
+        self._joinable = set(self._lone)
+        for position, partner, changes in graph.pair_changes():
+            is_replaced = any(change.field == "target" for change in changes)
+            is_rewired = self._is_rewired(position, partner)
+            if is_replaced or (is_rewired and self._names_a_lone_node(position, partner, changes)):
+                self._parents |= {position: position, self._offset + partner: position}
+                self._joinable |= {position, self._offset + partner} if is_rewired else set()
+
+    def _is_rewired(self, position: int, partner: int) -> bool:
+        inputs = tuple(self._graph.alignment.obtained_of[read] for read in self._graph.expected.inputs[position])
+        return inputs != self._graph.obtained.inputs[partner]
+
+    def _names_a_lone_node(self, position: int, partner: int, changes: Iterable[Change]) -> bool:
+        if not any(change.kind == "wiring" for change in changes):
+            return False
+        inputs, obtained_inputs = self._graph.expected.inputs[position], self._graph.obtained.inputs[partner]
+        return any(n in self._lone for n in inputs) or any(self._offset + n in self._lone for n in obtained_inputs)
+
+    def _root(self, node: int) -> int:
+        while self._parents[node] != node:
+            self._parents[node] = self._parents[self._parents[node]]
+            node = self._parents[node]
+        return node
+
+    def _join(self, node: int, other: int) -> None:
+        self._parents[self._root(node)] = self._root(other)
+
+    def join_neighbours(self) -> None:
+        """Join nodes with the nodes that they read, inside of one repeated block."""
+        for index, offset in ((self._graph.expected, 0), (self._graph.obtained, self._offset)):
+            for read in range(len(index.nodes)):
+                if offset + read not in self._joinable:
+                    continue
+                readers = [reader for reader, _ in index.users[read]]
+                blocks = {block_of(index.nodes[node].scope) for node in readers}
+                if index.nodes[read].op != "get_attr":
+                    blocks.add(block_of(index.nodes[read].scope))
+                for reader in readers if len(blocks) == 1 else ():
+                    if offset + reader in self._joinable:
+                        self._join(offset + reader, offset + read)
+
+    def join_sides(self) -> None:
+        """Join removed with added nodes where an unchanged node reads the added in place of the removed node."""
+        graph = self._graph
+        for node in [node for node in self._joinable if node < self._offset]:
+            for reader, place in graph.expected.users[node]:
+                partner = graph.alignment.obtained_of[reader]
+                inputs = graph.obtained.inputs[partner] if partner >= 0 else ()
+                if place < len(inputs) and self._offset + inputs[place] in self._joinable:
+                    self._join(node, self._offset + inputs[place])
+
+    def regions(self) -> Iterator[Region]:
+        """Yield all regions in the order of the graphs."""
+        found: dict[int, Region] = {}
+        for node in sorted(self._parents):
+            region = found.setdefault(self._root(node), Region())
+            if node < self._offset:
+                region.expected.append(node)
+            else:
+                region.obtained.append(node - self._offset)
+        for region in found.values():
+            self._complete(region)
+            yield region
+
+    def _complete(self, region: Region) -> None:
+        graph = self._graph
+        nodes = [graph.expected.nodes[n] for n in region.expected] + [graph.obtained.nodes[n] for n in region.obtained]
+        region.where = common_path(node.scope or "" for node in nodes)
+        region.changes += [graph.removed[n] for n in region.expected if n in graph.removed]
+        for n in region.obtained:
+            region.changes += [graph.added[n]] if n in graph.added else graph.changed.get(n, ())
+        region.changes += self._changed_paths(graph.expected, region.expected, graph.obtained)
+        region.changes += self._changed_paths(graph.obtained, region.obtained, graph.expected)
+
+    def _changed_paths(self, index: GraphIndex, positions: Iterable[int], other: GraphIndex) -> list[Change]:
+        """List the changes of the tensors and modules that the nodes use, and that the other graph lacks."""
+        nodes = [index.nodes[n] for n in positions]
+        modules = {node.target for node in nodes if node.op == "call_module" and node.target not in other.modules}
+        tensors = self._graph.of_paths({node.target for node in nodes if node.op == "get_attr"})
+        return self._graph.of_paths(modules) + [change for change in tensors if change.action != "changed"]
