@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import doctest
 import sys
 
 import pytest
@@ -49,6 +52,58 @@ def test_the_code_of_a_page_that_takes_long_does_what_the_page_says(name, run_pa
 @pytest.mark.parametrize("name", [name for name in NAMES if any(b.has_commands for b in BLOCKS[name])])
 def test_the_commands_of_a_page_print_the_same_in_processes_of_their_own(name, run_page):
     run_page(ROOT / name, is_long=False, is_fresh=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_block_uses_a_name_that_its_page_does_not_define(name):
+    of_page = set(dir(builtins))
+    for block in BLOCKS[name]:
+        if block.language != "python":
+            continue
+        source = block.text
+        if source.startswith(">>>"):
+            source = "".join(example.source for example in doctest.DocTestParser().get_examples(source))
+        tree = ast.parse(source)
+        # A file stands alone.
+        known = {*dir(builtins), "__file__"} if block.file else of_page
+        unknown = names_read(tree) - names_made(tree) - known
+        assert not unknown, f"{name}:{block.line} uses {', '.join(sorted(unknown))}"
+        of_page |= names_made(tree)
+
+
+def test_a_name_is_known_to_be_made_or_only_read():
+    tree = ast.parse("import a.b\nfrom c import d as e\ndef f(g, *h):\n    k = g + m\nfor n in o: pass")
+
+    assert names_made(tree) == {"a", "e", "f", "g", "h", "k", "n"}
+    assert names_read(tree) - names_made(tree) == {"m", "o"}
+
+
+def names_made(tree):
+    """Return the names that Python code assigns, defines, imports or takes as parameters, anywhere in it."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    names |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.name}
+    return names | {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+
+
+def names_read(tree):
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def test_the_page_of_the_plugin_names_every_option_and_ini_key(pytestconfig):
+    page = (ROOT / "docs/plugin.md").read_text(encoding="utf-8")
+    options = {f"--{name.replace('_', '-')}" for name in vars(pytestconfig.option) if name.startswith("fx_")}
+    keys = {key for key in pytestconfig._parser._inidict if key.startswith("fx_")}
+
+    assert len(options) > 10
+    assert len(keys) > 10
+    assert sorted(each for each in options | keys if f"`{each}" not in page) == []
 
 
 def test_few_blocks_are_not_run_and_each_says_why():
