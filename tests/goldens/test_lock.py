@@ -106,8 +106,8 @@ def test_a_lock_that_windows_is_removing_is_waited_for_and_a_folder_without_perm
     monkeypatch.setattr(os, "open", refuse)
     slept = hurry(monkeypatch)
 
-    with pytest.raises(OSError, match="held the lock" if is_there else "permission denied"):
-        with locked(tmp_path / "a.yaml", "a.yaml"):
-            raise AssertionError("there is no lock")
+    words = "held the lock" if is_there else "permission denied"
+    with pytest.raises(OSError, match=words), locked(tmp_path / "a.yaml", "a.yaml"):
+        raise AssertionError("there is no lock")
 
     assert len(slept) == 2 * is_there
