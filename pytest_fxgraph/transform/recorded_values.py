@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -113,19 +114,14 @@ def _follows_from_inputs(node: fxcore.Node) -> bool:
     """
     from torch._guards import detect_fake_mode
 
-    if not isinstance(overload_behind(node.target), OpOverload) or any(
-        _RECORDED not in each.meta for each in node.all_input_nodes
-    ):
+    if not isinstance(overload_behind(node.target), OpOverload):
         return False
-    args, kwargs = (map_values(each, _recorded_of) for each in (node.args, node.kwargs))
     recorded = node.meta[_RECORDED]
-    mode = detect_fake_mode([recorded])
-    if mode is None:
-        return False
     try:
-        with globals_kept(), mode:
+        args, kwargs = (map_values(each, _recorded_of) for each in (node.args, node.kwargs))
+        with globals_kept(), detect_fake_mode([recorded]) or nullcontext():
             computed = node.target(*args, **kwargs)
-    except Exception:
+    except Exception:  # an operand has no recorded value, or the operator needs data
         return False
     return bool(_metadata(computed) == _metadata(recorded))
 

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from fxcore import Graph, GraphModule
 from pytest_fxgraph.document.builder import build_document
@@ -129,3 +134,74 @@ def test_a_parameter_that_is_not_initialized_is_refused_in_words():
         DocumentError, match=r"'inner\.weight' of torch\.nn\.\S*LazyLinear is not initialized yet.*run the model"
     ):
         state_of(nn.ModuleDict({"inner": nn.LazyLinear(3)}), calls=["inner"])
+
+
+def test_an_object_without_a_text_is_recorded_by_its_class():
+    root = nn.Module()
+    root.setting = object()
+
+    assert state_of(root, reads=["setting"]) == (StateRecord("setting", "constant", "builtins.object"),)
+
+
+def test_tensors_without_strides_or_numbers_as_sizes_are_recorded_by_their_shape():
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    root = nn.ModuleDict({"leaf": nn.Module()})
+    for name, tensor in {
+        "sparse": torch.ones(2, 2).to_sparse(),
+        "jagged": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+        "symbolic": mode.from_tensor(torch.ones(4, 3)),
+    }.items():
+        root["leaf"].register_buffer(name, tensor)
+
+    sparse, jagged, symbolic = (record.value for record in state_of(root, calls=["leaf"]))
+
+    assert sparse == "float32[2, 2]"
+    assert re.fullmatch(r"float32\[2, j\d+\]", jagged)
+    assert re.fullmatch(r"float32\[s\d+, s\d+\]", symbolic)
+
+
+def test_tensors_inside_a_transform_of_torch_func_have_no_place_in_memory():
+    found = []
+
+    def recorded(x):
+        root = nn.ModuleDict({"leaf": nn.Module()})
+        root["leaf"].register_buffer("whole", x)
+        root["leaf"].register_buffer("part", x[1:])
+        found.append(state_of(root, calls=["leaf"]))
+        return x.sum()
+
+    torch.func.grad(recorded)(torch.ones(3))
+
+    assert [(record.path, record.value, record.storage) for record in found[0]] == [
+        ("leaf.whole", "float32[3]", None),
+        ("leaf.part", "float32[2]", None),
+    ]
+
+
+def test_constants_and_quantized_buffers_of_a_called_module_keep_their_kind_and_form():
+    root = nn.ModuleDict({"leaf": nn.Module()})
+    root["leaf"].register_buffer("_tensor_constant0", torch.tensor([1.5]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        root["leaf"].register_buffer("table", torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8))
+
+    constant, table = state_of(root, calls=["leaf"])
+
+    assert (constant.kind, constant.content) == ("constant", "[1.5]")
+    assert (table.kind, table.value) == ("buffer", "qint8[2] per tensor, symmetric")
+
+
+def test_packed_weights_that_a_graph_reads_are_recorded_with_their_tensors():
+    root = nn.Module()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weight = torch.quantize_per_tensor(torch.ones(3, 2), 0.5, 0, torch.qint8)
+        root.packed = torch.ops.quantized.linear_prepack(weight, torch.zeros(3))
+
+    packed, *tensors = state_of(root, reads=["packed"])
+
+    assert (packed.kind, packed.content) == ("constant", None)
+    assert [(record.path, record.kind, record.value) for record in tensors] == [
+        ("packed.weight", "parameter", "qint8[3, 2] per tensor, symmetric"),
+        ("packed.bias", "parameter", "float32[3]"),
+    ]

@@ -115,3 +115,58 @@ def test_a_distributed_tensor_says_its_mesh_and_placements():
     assert forms[0].startswith(" as torch.distributed.tensor.DTensor(mesh=[[0, 1], [2, 3]], ")
     assert forms[0].endswith('names=("dp", "tp"), placements=["R", "S(0)"])')
     assert forms[1].endswith('placements=["R", "S(1)"])')
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((4, 1), "int8 per channel, axis 0, symmetric: "),
+        ((2, 2), "int8 in groups of 8, axis 1, symmetric: "),
+        ((2,), "int8 in groups of 16, axis 0, symmetric: "),
+        ((), "int8 per tensor, symmetric: "),
+        ((3, 2), "int8, symmetric: "),
+        ((4, 1, 1), "int8, symmetric: "),
+    ],
+)
+def test_blocks_that_the_class_does_not_name_follow_from_the_scales(shape, words):
+    weight = weight_of(with_blocked_weights(model()))
+    made = BlockedTensor(weight.whole, torch.ones(shape), weight.zero_point, None)
+
+    assert form(made).startswith(f" as {words}fixtures.quantized_tensors.")
+
+
+class NarrowTensor(BlockedTensor):
+    def __tensor_flatten__(self):
+        return ["whole"], {"target": self.target, "kept": Kept}
+
+
+def test_the_narrow_type_that_a_class_names_is_told_and_blocks_need_a_scale():
+    weight = weight_of(with_blocked_weights(model()))
+    made = NarrowTensor(weight.whole, weight.scale, weight.zero_point, None)
+    made.target = torch.uint4
+
+    assert form(made).startswith(f" as uint4 in int8: {NarrowTensor.__module__}.NarrowTensor(whole=int8[4, 8], target=")
+
+
+def test_an_attribute_without_a_text_is_told_by_its_class():
+    made = Kept(torch.zeros(2))
+    made.setting = object()
+
+    assert form(made) == f" as {Kept.__module__}.Kept(setting=builtins.object)"
+
+
+class Unknown(torch.Tensor):
+    """A quantized tensor whose class does not answer how."""
+
+    @staticmethod
+    def __new__(cls):
+        return torch.Tensor._make_wrapper_subclass(cls, (2,), dtype=torch.qint8)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise NotImplementedError(function)
+
+
+def test_a_quantized_tensor_that_does_not_know_its_scheme_has_no_words_for_it():
+    assert Unknown().is_quantized
+    assert form(Unknown()) == ""

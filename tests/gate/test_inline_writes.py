@@ -14,6 +14,7 @@ import pytest
 
 from pytest_fxgraph.gate.inline_call import source_digest
 from pytest_fxgraph.gate.inline_writes import InlineWrites
+from pytest_fxgraph.goldens.inline_source import InlineSource
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.plain_data import record_of
 
@@ -190,3 +191,54 @@ def test_a_run_that_is_killed_leaves_the_old_or_the_new_file_whole(writes, tmp_p
     content = (tmp_path / "test_a.py").read_bytes()
     assert (content == SOURCE) is not is_new
     assert (texts_in(tmp_path / "test_a.py")[0] is not None) is is_new
+
+
+def test_a_folder_that_is_gone_is_not_made_again(tmp_path):
+    writes = InlineWrites(tmp_path)
+    place = {"file": "gone/test_a.py", "digest": "", "end": list(FIRST)}
+    writes.take(Outcome("a", "gone/test_a.py:2", "structure", "updated", new_text=NEG, inline=place))
+
+    writes.write()
+
+    assert [error.partition("; ")[0] for error in writes.errors] == [
+        "cannot write the inline goldens of gone/test_a.py: no such file or directory"
+    ]
+    assert not (tmp_path / "gone").exists()
+
+
+CHANGED = b"def test_a(g):\n    assert f == g.inline()\n    assert h == g.inline('new')\n"
+
+
+@pytest.mark.parametrize(("end", "is_refused"), [(FIRST, False), (SECOND, True)])
+def test_a_text_that_another_run_has_changed_stays(tmp_path, end, is_refused):
+    (tmp_path / "test_a.py").write_bytes(CHANGED)
+    source, writes = InlineSource(SOURCE, "test_a.py"), InlineWrites(tmp_path)
+    wanted = outcome("a", end, NEG)
+    number = source.number_of(end)
+    wanted.inline.update(program=source.program, number=number, text=source.call_of(number)[1])
+    writes.take(wanted)
+
+    writes.write()
+
+    assert writes.refused == [wanted] * is_refused
+    assert writes.errors == is_refused * [
+        "cannot write the inline golden test_a.py:3: another run has changed its text since this run was compared with "
+        "it; nothing was written there, look at it and run the test again"
+    ]
+    assert writes.written == [] if is_refused else ["1 inline golden of test_a.py"]
+    assert texts_in(tmp_path / "test_a.py")[1] == "new"
+
+
+def test_a_text_that_another_run_has_written_alike_is_written(tmp_path):
+    (tmp_path / "test_a.py").write_bytes(SOURCE)
+    first = InlineSource(SOURCE, "test_a.py")
+    (tmp_path / "test_a.py").write_bytes(first.rewritten({SECOND: NEG}))
+    writes, wanted = InlineWrites(tmp_path), outcome("a", SECOND, NEG)
+    number = first.number_of(SECOND)
+    wanted.inline.update(program=first.program, number=number, text=first.call_of(number)[1])
+    writes.take(wanted)
+
+    writes.write()
+
+    assert (writes.errors, writes.refused) == ([], [])
+    assert (tmp_path / "test_a.py").read_bytes() == first.rewritten({SECOND: NEG})

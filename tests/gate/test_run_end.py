@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -87,3 +88,53 @@ def test_only_a_report_names_goldens_that_cannot_be_judged(config, collected):
     config.options["fx_report"] = ["report.json"]
 
     assert run_record(config, collected, [ASKED], 0).others == {UNUSED: "test_a.py", OF_A_FILE_NOT_RUN: "test_b.py"}
+
+
+def test_a_golden_that_cannot_be_removed_is_an_error_and_stays_unused(config, collected, monkeypatch):
+    config.options["fx_prune_golden"] = True
+
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+
+    status, lines = end(config, collected)
+
+    assert status == pytest.ExitCode.TESTS_FAILED
+    path = config.rootpath / UNUSED
+    assert f"fx: cannot remove {path}: permission denied; give permission, or remove it yourself" in lines
+    assert f"fx: unused {UNUSED}" in lines
+    assert f"fx: removed {UNUSED}" not in lines
+
+
+def test_a_job_summary_that_cannot_be_written_is_an_error(config, collected, monkeypatch, tmp_path):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    config.options.update(fx_report=["report.md"], fx_unused="ignore")
+
+    status, lines = end(config, collected)
+
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert lines[:2] == [
+        "fx: wrote the report report.md",
+        f"fx: cannot write the job summary {tmp_path}: is a directory; make room or give permission",
+    ]
+
+
+@pytest.mark.parametrize("is_one_file", [True, False])
+def test_a_golden_of_other_case_is_used_where_the_file_system_makes_both_one_file(config, collected, is_one_file):
+    other = config.rootpath / ASKED.replace("test_x", "Test_X")
+    if is_one_file:
+        other.hardlink_to(config.rootpath / ASKED)
+    else:
+        other.write_bytes((config.rootpath / ASKED).read_bytes())
+
+    others = run_record(config, collected, [ASKED], 0).others
+
+    assert (ASKED.replace("test_x", "Test_X") in others) is not is_one_file
+
+
+def test_a_golden_without_a_file_is_no_file_of_another_case(config, collected):
+    (config.rootpath / ASKED).rename(config.rootpath / ASKED.replace("test_x", "Test_X"))
+
+    assert ASKED.replace("test_x", "Test_X") in run_record(config, collected, [ASKED], 0).others

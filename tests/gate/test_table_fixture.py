@@ -135,7 +135,7 @@ ROW = Row("b", "b", {"nodes": 3, "seconds": 0.1})
 
 
 def test_a_table_is_read_back_as_it_was_written():
-    table = [ROW, Row("a 'quoted' [x]", "test_a", {"nodes": 0})]
+    table = [ROW, Row("a 'quoted' [x]", "test_a", {"nodes": 0}), Row('a\n"\\\u2028', "on", {"yes": -1})]
 
     assert decode_table(encode_table(table), "x") == {row.name: row for row in table}
 
@@ -144,6 +144,7 @@ def test_a_table_is_read_back_as_it_was_written():
     ("old", "new", "words"),
     [
         ("nodes: 3", "nodes: '.nan'", "'.nan', which is no number"),
+        ("nodes: 3", "nodes: true", "line 3: column 'nodes' of row 'b' is True, which is no number"),
         ("nodes: 3", "nodes: 'nan'", "'nan'; a table holds finite numbers"),
         ("nodes: 3, seconds: '0.1'", "", "the row 'b' is empty"),
         ("- {row: b,", "- {", "names no model"),

@@ -240,3 +240,25 @@ def test_every_id_has_a_portable_file_name_of_its_own(params, name):
 
 def test_the_full_id_is_pytests_id_and_the_name():
     assert full_id(FILE, ("A", "B"), "test_f", "p", "n") == "tests/test_a.py::A::B::test_f[p].n"
+
+
+@pytest.mark.parametrize("line", ["# cause: {", "# cause: [1]"])
+def test_a_received_file_with_another_cause_is_refused(line):
+    text = write_received(Received(TEXT, None, {"level": "ops"}))
+    first, second, rest = text.split("\n", 2)
+    assert second.startswith("# ")
+
+    with pytest.raises(GoldenFormatError, match="cannot read x: its second line is no cause; it was edited; remove it"):
+        read_received("\n".join([first, second.partition("{")[0] + line.partition(": ")[2], rest]), "x")
+
+
+def test_a_folder_or_a_missing_file_is_no_golden(tmp_path):
+    (tmp_path / "folder.yaml").mkdir()
+
+    assert not begins_like_a_golden(tmp_path / "folder.yaml")
+    assert not begins_like_a_golden(tmp_path / "nothing.yaml")
+
+
+def test_a_test_without_a_file_has_no_golden():
+    with pytest.raises(GoldenNameError, match="the test has no file; use assert_graph_matches_golden with a path"):
+        golden_path("", (), "test_f")

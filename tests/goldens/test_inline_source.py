@@ -314,3 +314,18 @@ def without_texts(content: bytes, ends: list, texts: dict) -> bytes:
             has_new_comma = call.keywords and re.match(rb", ?", rest)
             content = content[:start] + (rest[has_new_comma.end() :] if has_new_comma else rest)
     return content
+
+
+@pytest.mark.parametrize(
+    ("encoding", "source"),
+    [
+        ("utf-7", b"# coding: utf-7\na = '+AOk-+AOk-', g.inline()\n"),
+        ("iso-2022-jp", b"# coding: iso-2022-jp\na = '\x1b(B', g.inline()\n"),
+    ],
+)
+def test_an_encoding_with_several_bytes_for_one_text_is_refused(encoding, source):
+    (call,) = calls_of(source)
+    words = f"its encoding, {encoding}, does not say in one way which bytes a text is; convert the file to UTF-8"
+
+    with pytest.raises(GoldenWriteError, match=words):
+        InlineSource(source, "test_a.py").rewritten({end_of(call): TEXT})

@@ -22,6 +22,7 @@ def test_only_goldens_of_the_set_itself_can_have_vanished(tmp_path, params):
     store.write(place_of("named"), "format: 3\n")
     store.write(place_of("other", "test_y"), "format: 3\nnotes: |\n  program: other\n")
     store.write(PurePosixPath("tests/test_a/damaged.yaml"), "\0")
+    store.path("tests/test_a/no text.yaml").write_bytes(b"\xff")
 
     assert vanished_programs(store, place_of, ["decode"]) == {"prefill": place_of("prefill")}
     assert vanished_programs(store, place_of, ["decode", "prefill"]) == {}

@@ -101,3 +101,15 @@ def test_parameters_are_part_of_the_name(params):
 
     assert may_belong(own, f"test_a.py::test_c[{params}]")
     assert not may_belong(own, "test_a.py::test_d")
+
+
+def test_a_golden_that_is_no_text_is_no_source(tmp_path):
+    (tmp_path / "golden/test_a").mkdir(parents=True)
+    (tmp_path / "golden/test_a/test_x.yaml").write_bytes(b"\xff")
+
+    unused = RenamedGoldens(GoldenLayout(tmp_path, "golden"), [PurePosixPath("test_a/test_x.yaml")])
+    assert unused.source_of(PurePosixPath(NEW), missing()) is None
+
+
+def test_any_golden_may_belong_to_a_test_outside_of_rootdir():
+    assert may_belong(PurePosixPath("golden/test_a/test_c.yaml"), "../test_b.py::test_d")

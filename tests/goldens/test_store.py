@@ -324,3 +324,13 @@ def test_the_reason_of_a_failed_replacement_is_told_once(tmp_path, monkeypatch):
 
     assert str(told.value).count("cannot write the golden file") == 1
     assert "a.yaml: the file is read-only; nothing was changed" in str(told.value)
+
+
+def test_a_golden_that_is_too_large_is_not_read(store, monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.goldens.store.MOST_BYTES", 2 * 2**20)
+    store.write("a.yaml", "x" * 2 * 2**20)
+    store.write("b.yaml", "x" * (2 * 2**20 + 1))
+
+    assert store.read("a.yaml")
+    with pytest.raises(GoldenFormatError, match=r"cannot read the golden file .*b.yaml: it is larger than 2 MiB; rest"):
+        store.read("b.yaml")

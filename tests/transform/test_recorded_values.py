@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim, ExportedProgram, export
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+import fxcore
 from fxcore import interop
 from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.inputs import arguments_of
@@ -121,3 +124,77 @@ def test_a_kernel_without_data_that_errs_is_not_held_against_a_pass():
         node_of(subject.graph, "turned").meta["val"] = subject.graph._root.next.meta["val"]
         found = unlike_a_run(interop.from_torch(subject), arguments_of(values()), Snapshot())
         assert found == {"turned_default": "says shape [5, 4], and the value has shape [5, 8]"}
+
+
+def unlike(target: Any, recorded: Any, *operands: Any, of_operands: Any = None) -> str:
+    """Return what a run says against a value recorded for one call of `target`; operands are inputs of the graph."""
+    graph = fxcore.Graph()
+    inputs = [graph.placeholder(f"x{number}") for number in range(len(operands))]
+    for node, value in zip(inputs, of_operands or (), strict=False):
+        node.meta["val"] = value
+    call = graph.call_function(target, tuple(inputs), name="call")
+    call.meta["val"] = recorded
+    graph.output(call)
+    return unlike_a_run(fxcore.GraphModule({}, graph), arguments_of(operands), Snapshot()).get("call", "")
+
+
+def nested(*sizes: int, **options: Any) -> torch.Tensor:
+    return torch.nested.nested_tensor([torch.ones(size) for size in sizes], **options)
+
+
+def test_a_recorded_size_is_one_number_in_a_run():
+    size = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(5, 7)).shape[0]
+
+    assert unlike(divmod, (size, size), 12, 5) == ""
+    assert unlike(divmod, (size, size * 2), 9, 5) == "says 2*s26, and the value is 4".replace("s26", str(size))
+    assert unlike(divmod, (size * 2, size), 12, 5) == ""
+
+
+def test_the_parts_of_a_result_are_compared_one_by_one():
+    right, wrong = torch.ones(2, 3), torch.ones(3, 2)
+    halves = [torch.ones(1, 3, device="meta")] * 2
+
+    assert unlike(torch.chunk, (halves[0], halves[0]), right, 2) == ""
+    assert unlike(torch.chunk, (halves[0], wrong), right, 2) == "says shape [3, 2], and the value has shape [1, 3]"
+
+
+@pytest.mark.parametrize("options", [{}, {"layout": torch.jagged}])
+def test_nested_tensors_are_compared_by_their_type_alone(options):
+    value = nested(2, 3, **options)
+
+    assert unlike(torch.neg, nested(4, 5, **options), value) == ""
+    assert unlike(torch.neg, torch.ones(2), value) == ""
+    assert unlike(torch.neg, nested(2, 3, **options).half(), value) != ""
+
+
+def test_tensors_without_strides_or_elements_are_compared_by_their_shape():
+    assert unlike(torch.neg, torch.ones(2, 3).t().contiguous().t(), torch.ones(2, 3).to_sparse()) == ""
+    assert unlike(torch.neg, torch.ones(0, 3).t(), torch.ones(3, 0)) == ""
+    assert unlike(torch.neg, torch.ones(3, 2).t().to_sparse(), torch.ones(3, 2)) != ""
+
+
+TURNED = torch.ones(2, 3).t().contiguous().t()
+
+
+def test_a_value_that_follows_from_the_recorded_operands_is_no_fault_of_the_pass():
+    relu, meta = torch.ops.aten.relu.default, TURNED.to("meta")
+
+    assert unlike(relu, meta, torch.ones(2, 3), of_operands=[meta]) == ""
+    assert unlike(relu, meta, torch.ones(2, 3), of_operands=[torch.ones(2, 3, device="meta")]) != ""
+    assert unlike(relu, meta, torch.ones(2, 3)) != ""
+    assert unlike(torch.relu, meta, torch.ones(2, 3), of_operands=[meta]) != ""
+
+
+def test_an_operator_that_needs_data_cannot_explain_its_recorded_value():
+    meta, empty = torch.ones(3, 1, dtype=torch.int64, device="meta"), torch.empty(2, 2, device="meta")
+
+    words = unlike(torch.ops.aten.nonzero.default, meta, torch.eye(2), of_operands=[empty])
+
+    assert words == "says shape [3, 1], and the value has shape [2, 2]"
+
+
+def test_several_results_that_follow_from_the_recorded_operands_are_no_fault_of_the_pass():
+    split, turned = torch.ops.aten.split.Tensor, TURNED.to("meta")
+    halves = [*turned.split(1)]
+
+    assert unlike(split, halves, torch.ones(2, 3), 1, of_operands=[turned, 1]) == ""
