@@ -117,6 +117,26 @@ def test_documents_are_compared_where_neither_torch_nor_fxcore_can_be_imported(t
     assert run.stdout.endswith("strictly equal: False\n")
 
 
+COMMAND = """
+import sys
+from pytest_fxgraph.command.main import main
+
+status = main(["show", sys.argv[-1]]) or ("numpy" in sys.modules, main(), "deepdiff" in sys.modules)
+print(status, [name for name in ("numpy", "pydantic") if sys.modules.get(name) is not None])
+"""
+
+
+def test_the_command_spares_deepdiff_the_imports_that_texts_do_not_need(tmp_path):
+    for name, function in (("expected", "torch.add"), ("obtained", "torch.sub")):
+        text = encode(document(f"%x = input x\n%a = {function}(%x, %x)\nreturn %a"))
+        tmp_path.joinpath(name).with_suffix(".yaml").write_text(text, encoding="utf-8")
+
+    command = [sys.executable, "-c", COMMAND, "diff", "expected.yaml", "obtained.yaml"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+
+    assert run.stdout.endswith("\n(False, 1, True) []\n"), run.stdout + run.stderr
+
+
 @pytest.mark.slow
 def test_the_table_of_operators_is_read_when_a_comparison_asks_for_it_not_before():
     code = (
