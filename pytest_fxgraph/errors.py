@@ -36,6 +36,10 @@ class GoldenWriteError(GoldenError, OSError):
     """A golden file that could not be written. The file that was there before is whole."""
 
 
+class ArchiveError(GateError, ValueError):
+    """A `.pt2` file that cannot be read, or that executes a part of itself when torch loads it."""
+
+
 class DocumentError(GateError):
     """A graph that no golden can hold, because the text of one of its values changes from run to run."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -13,7 +16,8 @@ from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.tracing import TracedGraph, trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
-from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.errors import ArchiveError, SubjectError
+from pytest_fxgraph.goldens.archive_entries import check_archive, is_archive_path
 
 # Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
 Adapter = Callable[[Any], Any]
@@ -104,10 +108,13 @@ def programs_of(subject: Any) -> dict[str, Any] | None:
 
 
 def only_program(subject: Any) -> Any:
-    """Return the program of a set with one program, and any other subject as it is.
+    """Return the program of a set with one program, or of a `.pt2` file, and any other subject as it is.
 
-    Raises SubjectError for a set of several programs; the message names the way to one of them.
+    Raises SubjectError for a set of several programs; the message names the way to one of them. Raises ArchiveError as
+    `loaded_program` does.
     """
+    if is_archive_path(subject):
+        return loaded_program(subject)
     programs = programs_of(subject)
     if programs is None:
         return subject
@@ -121,8 +128,54 @@ def only_program(subject: Any) -> Any:
     return next(iter(programs.values()))
 
 
+def loaded_program(
+    path: str | os.PathLike[str],
+    *,
+    trusts: bool = False,
+    remedy: str = "if you trust its author, load it by torch.export.load, and hand over the program",
+) -> Any:
+    """Return the exported program of a `.pt2` file.
+
+    Raises ArchiveError if torch cannot load the file; and without `trusts`, with `remedy` as the next step, if torch
+    would execute a part of it. Pickles of tensors are then loaded by torch's unpickler for weights alone.
+    """
+    check_archive(Path(path), trusts=trusts, remedy=remedy)
+    import torch.export  # takes a second
+
+    with _weights_only(not trusts):
+        try:
+            return torch.export.load(os.fspath(path))
+        except Exception as error:
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise ArchiveError(
+                f"cannot read {path}: torch {torch.__version__} does not load it: {reason}; load it by the release of "
+                "torch that saved it, and save it by this one"
+            ) from error
+
+
+@contextmanager
+def _weights_only(is_forced: bool) -> Iterator[None]:
+    """Make torch.load refuse pickles that name functions. torch.export.load would load these in a second attempt."""
+    variables = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"} if is_forced else {}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
-    """Return the eager model: a module or function as it is, another object as an adapter converts it."""
+    """Return the eager model: a module or function as it is, the program of a `.pt2` file, else what an adapter makes.
+
+    Raises ArchiveError as `loaded_program` does.
+    """
+    if is_archive_path(subject):
+        return loaded_program(subject)
     if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)) or is_exported_program(subject):
         return subject
     adapted = adapt(subject)
@@ -210,7 +263,7 @@ def _no_subject_message(subject: Any) -> str:
     return (
         f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
         "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
-        "a torch.export.ExportedProgram, a manager or dict of these, a Capture, "
+        "a torch.export.ExportedProgram, a manager or dict of these, the path of a .pt2 file, a Capture, "
         "or something that a pytest_fxgraph_adapt hook turns into one of these"
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_fxgraph.choices import LEVELS
-from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, golden_place
+from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, add_trust, golden_place
 from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, add_json, print_json, print_lines
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
@@ -75,11 +75,12 @@ def add_diff(commands: Any) -> None:
         "--level", default="structure", metavar="LEVEL", help=f"{', '.join(LEVELS)}; default: %(default)s"
     )
     level.add_argument("--cost", action="store_const", const="cost", dest="level", help="the same as --level cost")
-    parser.add_argument("expected", metavar="A", help="a golden file, a folder of them, or either at a git revision")
+    parser.add_argument("expected", metavar="A", help="a golden or .pt2 file, a folder, or any at a git revision")
     parser.add_argument("obtained", metavar="B", help="what to compare with A, of the same sort")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write it as a page with pictures; its name ends in .html"
     )
+    add_trust(parser)
     add_color(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -90,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
         raise ReportError(
             f"cannot write the differences to {options.output}: they are a page; give a name that ends in .html"
         )
-    pairs = _compared(options.expected, options.obtained, options.level)
+    pairs = _compared(options.expected, options.obtained, options.level, trusts=options.trust)
     if options.output is None and not options.json:
         printed = print_lines((line for pair in pairs for line in pair.lines()), options.color)
         return DIFFERENT if printed else SAME
@@ -102,14 +103,14 @@ def _run(options: argparse.Namespace) -> int:
     return SAME if all(pair.is_same for pair in found) else DIFFERENT
 
 
-def _compared(expected: str, obtained: str, level: str) -> Iterator[_Pair]:
+def _compared(expected: str, obtained: str, level: str, *, trusts: bool) -> Iterator[_Pair]:
     """Yield each pair of goldens with its difference.
 
     At level `cost`, goldens of folders without costs are left out. Raises LevelError for an unknown level, and if
     nothing has costs. Raises GoldenError if a golden cannot be read or a file meets a folder.
     """
     comparison_at(level)
-    places = _places(expected, obtained)
+    places = _places(expected, obtained, trusts)
     pairs = [*_pairs(*places)]
     found = [pair for pair in pairs if _has_facts_of(level, *pair[1:], is_in_folder=places[0].is_folder)]
     if pairs and not found:
@@ -138,8 +139,8 @@ def _has_facts_of(level: str, *pair: GoldenFile | None, is_in_folder: bool) -> b
     return any(each.rows() is not None or each.document().cost is not None for each in goldens)
 
 
-def _places(expected: str, obtained: str) -> tuple[GoldenPlace, GoldenPlace]:
-    before, after = golden_place(expected), golden_place(obtained)
+def _places(expected: str, obtained: str, trusts: bool) -> tuple[GoldenPlace, GoldenPlace]:
+    before, after = golden_place(expected, trusts=trusts), golden_place(obtained, trusts=trusts)
     if before.is_folder is not after.is_folder:
         folder, file = (before, after) if before.is_folder else (after, before)
         raise GoldenError(

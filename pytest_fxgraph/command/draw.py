@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_fxgraph.command.golden_source import golden_place
+from pytest_fxgraph.command.golden_source import add_trust, golden_place
 from pytest_fxgraph.command.output import SAME, add_json, print_json, print_lines
 from pytest_fxgraph.draw.formats import ENDINGS, drawn_text, ending_of
 from pytest_fxgraph.errors import GoldenError
@@ -25,14 +25,15 @@ def add_draw(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help=f"the picture; its name ends in {', '.join(ENDINGS)}"
     )
-    parser.add_argument("golden", metavar="G", help="a golden file, or one at a git revision")
+    parser.add_argument("golden", metavar="G", help="a golden or .pt2 file, or one at a git revision")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     ending_of(options.output)
-    place = golden_place(options.golden)
+    place = golden_place(options.golden, trusts=options.trust)
     if place.is_folder or not place.files:
         raise GoldenError(f"cannot draw {place.name}: it is no golden file; give one, as `fxgraph show` names them")
     golden = next(iter(place.files.values()))

@@ -1,19 +1,22 @@
-"""Golden files that the command finds and reads: on disk, in folders, in git revisions."""
+"""Goldens and `.pt2` files that the command finds and reads: on disk, in folders, in git revisions."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import stat
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 
+from pytest_fxgraph.command.archive_text import text_of_archive
 from pytest_fxgraph.command.project import from_rootdir
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
+from pytest_fxgraph.goldens.archive_entries import is_archive_path
 from pytest_fxgraph.goldens.files import SUFFIX, is_received
 from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 
@@ -97,17 +100,29 @@ class GoldenPlace:
     files: Mapping[str, GoldenFile]  # path in the folder, or the name of a single file, to the golden
 
 
-def golden_place(text: str) -> GoldenPlace:
-    """Return the goldens at a path or at `revision:path`. Raises GoldenMissingError for an empty place."""
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--trust` to a parser."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="read .pt2 files also if torch executes a part of them, as pickles of objects; they can do all you can do",
+    )
+
+
+def golden_place(text: str, *, trusts: bool = False) -> GoldenPlace:
+    """Return the goldens at a path or at `revision:path`. Raises GoldenMissingError for an empty place.
+
+    A `.pt2` file is a golden of its program; without `trusts`, to read one that torch executes is an ArchiveError.
+    """
     if text == os.devnull:  # git names the null device for a new or removed file
         return GoldenPlace(text, False, {})
     path = Path(text)
     if path.exists() or not looks_like_a_revision(text):
-        return _place_on_disk(from_rootdir(path))
+        return _place_on_disk(from_rootdir(path), trusts)
     object_id, is_folder = object_of(text)
     ids = files_of(object_id) if is_folder else {PurePosixPath(text.partition(":")[2]).name: object_id}
     files = {
-        name: GoldenFile(shown, partial(content_of, ids[name], shown))
+        name: _golden_file(shown, partial(content_of, ids[name], shown), trusts)
         for name in sorted(ids)
         if not is_folder or _is_golden(PurePosixPath(name))
         for shown in [f"{text.rstrip('/')}{'' if text.endswith(':') else '/'}{name}" if is_folder else text]
@@ -115,21 +130,26 @@ def golden_place(text: str) -> GoldenPlace:
     return GoldenPlace(text, is_folder, files)
 
 
-def _place_on_disk(path: Path) -> GoldenPlace:
+def _golden_file(name: str, read: Callable[[], bytes], trusts: bool, *, is_on_disk: bool = False) -> GoldenFile:
+    """Return a golden, or a `.pt2` file as the golden of its program. The program is loaded once."""
+    if is_archive_path(name):
+        read = cache(partial(text_of_archive, name, None if is_on_disk else read, trusts=trusts))
+    return GoldenFile(name, read)
+
+
+def _place_on_disk(path: Path, trusts: bool) -> GoldenPlace:
     if not path.exists():
         raise _missing(path)
     if not path.is_dir():
-        return GoldenPlace(str(path), False, {path.name: _file_on_disk(path)})
+        golden = _golden_file(str(path), partial(read_bytes, path), trusts, is_on_disk=True)
+        return GoldenPlace(str(path), False, {path.name: golden})
     found = sorted(file for file in path.rglob(f"*{SUFFIX}") if file.is_file() and _is_golden(file))
-    return GoldenPlace(str(path), True, {file.relative_to(path).as_posix(): _file_on_disk(file) for file in found})
+    files = {file.relative_to(path).as_posix(): GoldenFile(str(file), partial(read_bytes, file)) for file in found}
+    return GoldenPlace(str(path), True, files)
 
 
 def _is_golden(path: Path | PurePosixPath) -> bool:
     return path.suffix == SUFFIX and not is_received(path)
-
-
-def _file_on_disk(path: Path) -> GoldenFile:
-    return GoldenFile(str(path), partial(read_bytes, path))
 
 
 def read_bytes(path: Path) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, golden_place
+from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, add_trust, golden_place
 from pytest_fxgraph.command.output import SAME, add_color, add_json, print_json, print_lines
 from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.errors import GoldenError
@@ -35,7 +35,10 @@ def add_show(commands: Any) -> None:
     part.add_argument("--code", action="store_true", help="print the generated code instead of the nodes")
     part.add_argument("--cost", action="store_true", help="print the costs of the graph, a line per module")
     parser.add_argument("--full", action="store_true", help="print every node, also those of blocks that repeat")
-    parser.add_argument("goldens", metavar="G", nargs="+", help="a golden file, a folder, or either at a git revision")
+    parser.add_argument(
+        "goldens", metavar="G", nargs="+", help="a golden or .pt2 file, a folder, or any at a git revision"
+    )
+    add_trust(parser)
     add_color(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -44,19 +47,21 @@ def add_show(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     part = "code" if options.code else "cost" if options.cost else "graph"
     if options.json:
-        found = [each for name in options.goldens for each in _files_with(golden_place(name), part)]
+        found = [
+            each for name in options.goldens for each in _files_with(golden_place(name, trusts=options.trust), part)
+        ]
         print_json([{"golden": file.name, **_data_of(file, part)} for _, file in found])
     else:
-        print_lines(show(options.goldens, part=part, folds=not options.full), options.color)
+        print_lines(show(options.goldens, part=part, folds=not options.full, trusts=options.trust), options.color)
     return SAME
 
 
-def show(names: list[str], *, part: str = "graph", folds: bool = True) -> Iterator[str]:
+def show(names: list[str], *, part: str = "graph", folds: bool = True, trusts: bool = False) -> Iterator[str]:
     """Yield the lines of goldens, one golden after the other. A name is a file, a folder or `revision:path`.
 
     `part` is "graph", "code" or "cost". Raises GoldenError if a golden cannot be read, or if no golden has the part.
     """
-    places = [golden_place(name) for name in names]
+    places = [golden_place(name, trusts=trusts) for name in names]
     is_one = sum(len(place.files) for place in places) == 1
     for place in places:
         for name, file in _files_with(place, part):

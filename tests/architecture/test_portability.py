@@ -22,7 +22,11 @@ def lines_that_leave_the_encoding_to_the_system(source):
             continue
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
         is_binary = any(isinstance(each, ast.Constant) and "b" in str(each.value) for each in call.args)
-        is_no_text = ast.unparse(call.func) in ("os.open", "page.open")  # a descriptor, a page of a browser
+        is_no_text = ast.unparse(call.func) in (
+            "os.open",
+            "page.open",
+            "archive.open",
+        )  # a descriptor, a page of a browser, a zip file
         if name in ("read_text", "write_text") or (name in ("open", "fdopen") and not is_binary and not is_no_text):
             yield call.lineno
 

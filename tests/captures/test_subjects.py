@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from torch import nn
 
 import fxcore
+from fixtures import exported_archives as archives
 from fixtures.lowered import EdgeProgramManager
 from fxcore import interop
-from pytest_fxgraph import assert_equivalent, assert_ops, diff_graphs, structural_hash
-from pytest_fxgraph.captures.subjects import UnknownModule, programs_of, to_graph_module, to_graph_with_operators
-from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph import assert_equivalent, assert_ops, check_transform, diff_graphs, structural_hash
+from pytest_fxgraph.captures.subjects import (
+    UnknownModule,
+    loaded_program,
+    programs_of,
+    to_graph_module,
+    to_graph_with_operators,
+)
+from pytest_fxgraph.errors import ArchiveError, SubjectError
 
 
 class Net(nn.Module):
@@ -165,3 +174,42 @@ def test_a_hook_is_asked_about_a_set_before_its_programs_are():
     found = to_graph_with_operators(both, lambda subject: subject.exported_program("encode"))
 
     assert [node.op for node in found.graph.nodes].count("call_function") == 1
+
+
+@pytest.mark.parametrize("save", [archives.saved, archives.saved_as_by_torch_2_6])
+def test_the_path_of_an_archive_is_its_program(tmp_path, save):
+    path = save(tmp_path / "model.pt2")
+    program = archives.program()
+
+    for subject in (path, str(path)):
+        assert diff_graphs(program, subject).is_empty
+        assert structural_hash(subject) == structural_hash(torch.export.load(path))
+    assert not diff_graphs(archives.program(archives.Scaled(3.0)), path).is_empty
+
+
+def test_the_program_of_a_path_runs_and_is_transformed(tmp_path):
+    path = archives.saved(tmp_path / "model.pt2")
+
+    assert_ops(path, count={"aten.linear*": 1})
+    assert_equivalent(path, torch.export.load(path), torch.ones(2, 4))
+    assert_equivalent(torch.export.load(path).module(), path, torch.ones(2, 4))
+    decomposed = check_transform(lambda program: program.run_decompositions(), path, torch.ones(2, 4))
+    assert not decomposed.difference.is_empty
+
+
+def test_an_archive_that_executes_is_no_subject_unless_its_user_loads_it(tmp_path):
+    path = archives.with_pickled_inputs(archives.saved(tmp_path / "model.pt2"), tmp_path / "created")
+
+    with pytest.raises(ArchiveError, match=r"author, load it by torch\.export\.load, and hand over the program$"):
+        diff_graphs(path, path)
+    assert not (tmp_path / "created").exists()
+
+
+def test_reading_an_archive_leaves_the_environment_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", raising=False)
+    before = dict(os.environ)
+
+    loaded_program(archives.saved(tmp_path / "model.pt2"))
+
+    assert dict(os.environ) == before
