@@ -28,10 +28,11 @@ class ComparedGraph:
     def __init__(self, alignment: Alignment, prefix: str = "") -> None:
         self.alignment, self.prefix = alignment, prefix
         self.expected, self.obtained = alignment.expected, alignment.obtained
-        self._positions = [
-            {_key_of(node.op, node.name, node.target): position for position, node in enumerate(index.nodes)}
-            for index in (self.expected, self.obtained)
-        ]
+        self._positions: list[dict[tuple[bool, str], int]] = []
+        for index in (self.expected, self.obtained):
+            names = {(False, node.name): position for position, node in enumerate(index.nodes)}
+            inputs = {(True, node.target): n for n, node in enumerate(index.nodes) if node.op == "placeholder"}
+            self._positions.append(names | inputs)
         self.changes: Sequence[Change] = ()
         self.removed: dict[int, Change] = {}  # by position of the expected node
         self.added: dict[int, Change] = {}  # by position of the obtained node
@@ -57,7 +58,8 @@ class ComparedGraph:
 
     def _add_of_node(self, change: Change, where: str) -> None:
         is_removed = change.action == "removed"
-        position = self._positions[0 if is_removed else 1].get(_key_of(change.subject, where, where))
+        # A change of an input names the parameter, and every other change the node.
+        position = self._positions[0 if is_removed else 1].get((change.subject == "input", where))
         if position is None:
             return
         if is_removed:
@@ -74,6 +76,10 @@ class ComparedGraph:
             if position >= 0:
                 yield position, partner, changes
 
+    def position(self, name: str) -> int | None:
+        """Return the position of the obtained node with a name."""
+        return self._positions[1].get((False, name))
+
     def of_paths(self, paths: Iterable[str]) -> list[Change]:
         """List the changes of modules and state at the paths and below them."""
         found = {id(change): change for path in paths for change in self._below.get(path, ())}
@@ -86,12 +92,6 @@ class ComparedGraph:
             tuple(self.prefix + self.expected.nodes[position].name for position in sorted(expected)),
             tuple(self.prefix + self.obtained.nodes[position].name for position in sorted(obtained)),
         )
-
-
-def _key_of(op: str, name: str, target: str) -> tuple[bool, str]:
-    # A change of an input names the parameter, and every other change the node.
-    is_input = op in ("placeholder", "input")
-    return is_input, target if is_input else name
 
 
 def owners_of(path: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.document.model import NodeRecord
 
-_SPELLINGS = (("torch.nn.functional.", "F."), ("torch.nn.modules.", "nn."), ("torch.nn.", "nn."))
+_FUNCTIONAL = "torch.nn.functional."
 _SHAPE = re.compile(r"\w+(\[[^\]]*\])")
 # Operators that move values and compute nothing: the last to be named.
 _PLUMBING = frozenset(
@@ -29,13 +29,20 @@ def spelled_operator(index: GraphIndex, position: int) -> str:
         return f".{operator}"
     if node.op == "call_module" and node.target not in index.modules:
         return f"module {operator.rpartition('.')[2]}"
-    for prefix, spelling in _SPELLINGS:
-        if operator.startswith(prefix):
-            return spelling + operator.rpartition(".")[2]
+    if node.op == "call_module":
+        return spelled_class(operator)
+    if operator.startswith(_FUNCTIONAL):
+        return f"F.{operator.removeprefix(_FUNCTIONAL)}"
     operator = operator.removeprefix("operator.").removeprefix("builtins.")
-    if operator.count(".") > 1 and node.op == "call_function":  # an overload: aten.add.Tensor
-        operator = operator.rpartition(".")[0]
-    return operator.rpartition(".")[2] if node.op == "call_module" else operator
+    return operator.rpartition(".")[0] if operator.count(".") > 1 else operator  # without the overload: aten.add
+
+
+def spelled_class(kind: str) -> str:
+    """Return the class of a module as a user writes it: `nn.GELU`, `Attention`."""
+    name = kind.rpartition(".")[2]
+    if kind.startswith("torch.ao."):
+        return f"quantized {name}"
+    return f"nn.{name}" if kind.startswith("torch.nn.") else name
 
 
 def operator_name(index: GraphIndex, position: int) -> str:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_fxgraph.compare.difference import Change, Edit
+from pytest_fxgraph.compare.edits.arguments import changed_arguments
 from pytest_fxgraph.compare.edits.blocks import changed_blocks
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.findings import changed_findings
+from pytest_fxgraph.compare.edits.interface import changed_interface
 from pytest_fxgraph.compare.edits.renamings import renamed_paths
 from pytest_fxgraph.compare.edits.replacements import replaced_operators
+from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors
+from pytest_fxgraph.compare.edits.throughout import changes_throughout
 
 # Each explains changes that the ones before left over.
 _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
+    changes_throughout,
     changed_blocks,
     renamed_paths,
     replaced_operators,
+    changed_sharing,
+    changed_arguments,
+    changed_interface,
+    changed_tensors,
+    changed_findings,
 )
 
 
