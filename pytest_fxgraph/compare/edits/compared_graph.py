@@ -33,6 +33,14 @@ class ComparedGraph:
             names = {(False, node.name): position for position, node in enumerate(index.nodes)}
             inputs = {(True, node.target): n for n, node in enumerate(index.nodes) if node.op == "placeholder"}
             self._positions.append(names | inputs)
+        # Also nodes that the list of changes left out.
+        self.lone_expected = set(alignment.removed())
+        self.lone_obtained = set(alignment.added())
+        self.replaced = {
+            partner: position
+            for position, partner in alignment.pairs()
+            if self.expected.labels[position][:2] != self.obtained.labels[partner][:2]
+        }
         self.changes: Sequence[Change] = ()
         self.removed: dict[int, Change] = {}  # by position of the expected node
         self.added: dict[int, Change] = {}  # by position of the obtained node
@@ -68,6 +76,15 @@ class ComparedGraph:
             self.added[position] = change
         else:
             self.changed.setdefault(position, []).append(change)
+
+    def leave_out(self, site: Site) -> None:
+        """Take the nodes of a recognised edit out of the lone and the replaced nodes."""
+        for name in site.expected:
+            self.lone_expected.discard(self._positions[0][False, name[len(self.prefix) :]])
+        for name in site.obtained:
+            position = self._positions[1][False, name[len(self.prefix) :]]
+            self.lone_obtained.discard(position)
+            self.replaced.pop(position, None)
 
     def pair_changes(self) -> Iterator[tuple[int, int, list[Change]]]:
         """Yield the positions of each changed pair, and its changes."""

@@ -15,16 +15,15 @@ _BREAK = re.compile(r"(?P<reason>.*?) in (?P<function>[^:`]*): (?P<code>.*)", re
 
 def changed_findings(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find what a capture told otherwise; a finding with one reason in two functions has moved."""
-    gone = {id(change): change for change in graph.changes if _is_finding(change) and change.action == "removed"}
+    gone: dict[object, list[Change]] = {}
+    for change in graph.changes:
+        if _is_finding(change) and change.action == "removed":
+            gone.setdefault(_content(change), []).append(change)
     for change in graph.changes:
         if _is_finding(change) and change.action == "added":
-            before = next((each for each in gone.values() if _is_same(each, change)), None)
-            if before is None:
-                yield _finding(graph, change, "added")
-            else:
-                del gone[id(before)]
-                yield _moved(graph, before, change)
-    for change in gone.values():
+            alike = gone.get(_content(change))
+            yield _moved(graph, alike.pop(0), change) if alike else _finding(graph, change, "added")
+    for change in [change for changes in gone.values() for change in changes]:
         yield _finding(graph, change, "gone")
     for change in graph.changes:
         if change.subject == "note":
@@ -42,11 +41,10 @@ def _finding(graph: ComparedGraph, change: Change, word: str) -> Occurrence:
     return Occurrence(change.subject, text, (change.subject, word, change.operator), site, [change])
 
 
-def _is_same(before: Change, after: Change) -> bool:
-    parts = _BREAK.fullmatch(before.operator), _BREAK.fullmatch(after.operator)
-    if before.subject != after.subject or parts[0] is None or parts[1] is None:
-        return False
-    return (parts[0]["reason"], parts[0]["code"]) == (parts[1]["reason"], parts[1]["code"])
+def _content(change: Change) -> tuple[str, ...]:
+    """Return a finding without the function that it is in."""
+    parts = _BREAK.fullmatch(change.operator)
+    return (change.subject, change.operator) if parts is None else (change.subject, parts["reason"], parts["code"])
 
 
 def _moved(graph: ComparedGraph, before: Change, after: Change) -> Occurrence:

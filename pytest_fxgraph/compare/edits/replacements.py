@@ -175,15 +175,13 @@ def _edge(graph: ComparedGraph, region: Region) -> _Edge | None:
     index, other = (graph.obtained, graph.expected) if is_added else (graph.expected, graph.obtained)
     partners = graph.alignment.expected_of if is_added else graph.alignment.obtained_of
     own = set(region.obtained or region.expected)
-    read = {n for position in own for n in index.inputs[position]} - own
+    read = {partners[n]: n for position in own for n in index.inputs[position] if n not in own and partners[n] >= 0}
     for position in sorted(own, reverse=True):
         for reader, place in index.users[position]:
             partner = partners[reader]
             inputs = other.inputs[partner] if partner >= 0 else ()
-            before = inputs[place] if place < len(inputs) else -1
-            found = [n for n in read if partners[n] == before and before >= 0]
-            if found:
-                return _Edge(found[0], reader)
+            if place < len(inputs) and inputs[place] in read:
+                return _Edge(read[inputs[place]], reader)
     return None
 
 
