@@ -66,13 +66,20 @@ def _transitions(changes: Sequence[Change]) -> str:
 
 def _of_call(graph: ComparedGraph, position: int, partner: int, changes: Sequence[Change], kind: str) -> Occurrence:
     scope = graph.obtained.nodes[partner].scope or graph.expected.nodes[position].scope or ""
-    operator = spelled_operator(graph.obtained, partner)
-    told = [_told(graph, change, partner, scope) for change in changes]
-    text = f"{operator} {', '.join(told)}"
+    operator, told = spelled_operator(graph.obtained, partner), told_arguments(graph, partner, changes, scope)
     site = graph.site(scope, [position], [partner])
     # The numbers of an argument are sizes more often than not.
-    key = (_KINDS[kind], operator, *(_NUMBER.sub("#", each) for each in told))
-    return Occurrence(_KINDS[kind], text, key, site, changes)
+    key = (_KINDS[kind], operator, _NUMBER.sub("#", told))
+    return Occurrence(_KINDS[kind], f"{operator} {told}", key, site, changes)
+
+
+def told_arguments(graph: ComparedGraph, partner: int, changes: Sequence[Change], scope: str) -> str:
+    """Put the changed arguments of a call in words, for a reader at a path."""
+    pairs = {(change.expected, change.obtained) for change in changes}
+    if len(changes) == 2 and len(pairs) == 2 and {pair[::-1] for pair in pairs} == pairs:
+        texts = [with_described_nodes(graph, change.expected, scope) for change in changes]
+        return f"operands exchanged: {', '.join(texts)} -> {', '.join(texts[::-1])}"
+    return ", ".join(_told(graph, change, partner, scope) for change in changes)
 
 
 def _told(graph: ComparedGraph, change: Change, partner: int, scope: str) -> str:

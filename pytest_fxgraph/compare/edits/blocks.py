@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import home, relative_path
+from pytest_fxgraph.compare.edits.operator_words import home, listed_operators, relative_path, without_tensors
 from pytest_fxgraph.compare.graph_index import GraphIndex
 
 # Nodes of each block by its path: all nodes of modules below a number.
@@ -39,16 +39,21 @@ def _lone_blocks(
             if len(members[path]) == 1 and len(alike) > 1:  # one layer of several in a row is no block
                 continue
             counts = (alike[content], kept[content])
-            before, after = counts if is_gone else counts[::-1]
-            count = lost[content]
-            noun = "equal blocks" if max(counts) > count else "blocks"
-            words = f"{count} block{' is' if count == 1 else 's are'} {'gone' if is_gone else 'new'}"
+            count, word = lost[content], "gone" if is_gone else "new"
+            text = f"{count} block{' is' if count == 1 else 's are'} {word}"
+            if max(counts) > count:
+                before, after = counts if is_gone else counts[::-1]
+                text += f" ({before} equal blocks -> {after})"
+            else:
+                text += f": {listed_operators(index, without_tensors(index, members[path]))}"
             nodes = members[path]
             lone_changes = graph.removed if is_gone else graph.added
-            changes = [lone_changes[n] for n in nodes if n in lone_changes] + graph.of_paths([path])
+            changes = [lone_changes[n] for n in nodes if n in lone_changes]
+            action = "removed" if is_gone else "added"
+            changes += [change for change in graph.of_paths([path]) if change.action == action or path not in others]
             site = graph.site(path, nodes, ()) if is_gone else graph.site(path, (), nodes)
-            key = ("block", "gone" if is_gone else "new", " ".join(operator for operator, _ in content))
-            yield Occurrence("block", f"{words} ({before} {noun} -> {after})", key, site, changes)
+            key = ("block", word, " ".join(operator for operator, _ in content))
+            yield Occurrence("block", text, key, site, changes)
 
 
 def _members(index: GraphIndex) -> dict[str, list[int]]:
@@ -68,8 +73,12 @@ def _numbered(path: str) -> Iterator[str]:
 
 
 def _whole(lone: Container[int], members: _Members, others: _Members) -> list[str]:
-    """List the outermost blocks whose nodes are all lone, and that the other graph lacks."""
-    whole = {path for path, nodes in members.items() if path not in others and all(n in lone for n in nodes)}
+    """List the outermost blocks whose nodes are all lone; a block of one node only if the other graph lacks it."""
+    whole = {
+        path
+        for path, nodes in members.items()
+        if (len(nodes) > 1 or path not in others) and all(n in lone for n in nodes)
+    }
     return [path for path in members if path in whole and whole.isdisjoint([*_numbered(path)][:-1])]
 
 

@@ -11,6 +11,7 @@ from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrenc
 from pytest_fxgraph.document.literals import references
 
 _NUMBER = re.compile(r"\d+")
+_MOST_NAMED = 3
 
 
 def changed_interface(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -38,9 +39,14 @@ def _output_text(graph: ComparedGraph, change: Change) -> str:
     if change.action in ("added", "removed"):
         return f"output {change.action}"
     texts = [with_described_nodes(graph, text, "") for text in (change.expected, change.obtained)]
-    counts = [len(references(text)) for text in (change.expected, change.obtained)]
-    if change.field.startswith("args") and counts[0] != counts[1]:
-        return f"the graph returns {counts[1]} value{'s' if counts[1] != 1 else ''} in place of {counts[0]}"
+    returned, others = ([*references(text)] for text in (change.expected, change.obtained))
+    if change.field.startswith("args") and len(returned) != len(others):
+        less, more = sorted((returned, others), key=len)
+        if set(less) < set(more) and len(more) - len(less) <= _MOST_NAMED:
+            names = [with_described_nodes(graph, f"%{name}", "") for name in more if name not in less]
+            words = "also returns" if more is others else "no longer returns"
+            return f"the graph {words} {', '.join(names)}"
+        return f"the graph returns {len(others)} value{'s' if len(others) != 1 else ''} in place of {len(returned)}"
     if texts[0] == texts[1]:
         texts = [change.expected, change.obtained]
     verb = "output:" if change.field == "value" else "the graph returns"

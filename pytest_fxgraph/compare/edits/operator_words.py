@@ -27,6 +27,8 @@ def spelled_operator(index: GraphIndex, position: int) -> str:
     operator = index.operator(position)
     if node.op == "call_method":
         return f".{operator}"
+    if node.op == "get_attr":
+        return operator.rpartition(".")[2]
     if node.op == "call_module" and node.target not in index.modules:
         return f"module {operator.rpartition('.')[2]}"
     if node.op == "call_module":
@@ -51,15 +53,20 @@ def operator_name(index: GraphIndex, position: int) -> str:
 
 
 def listed_operators(index: GraphIndex, positions: Sequence[int]) -> str:
-    """Return the operators of nodes: one by name, more as `5 operators (mul, matmul, softmax, ...)`."""
+    """Return the operators of nodes: `GELU`, `3 Linear`, `5 operators (mul, matmul, softmax, ...)`."""
     names = [operator_name(index, position) for position in positions]
-    if len(names) == 1:
-        return names[0]
     different = [*dict.fromkeys(names)]
+    if len(different) == 1:
+        return names[0] if len(names) == 1 else f"{len(names)} {names[0]}"
     telling = [name for name in different if name not in _PLUMBING] or different
-    shown = telling[:_MOST_NAMED]
+    shown = telling[:_MOST_NAMED] if len(different) > _MOST_NAMED else different
     dots = ", ..." if len(shown) < len(different) else ""
     return f"{len(names)} operators ({', '.join(shown)}{dots})"
+
+
+def without_tensors(index: GraphIndex, positions: Iterable[int]) -> list[int]:
+    """Leave out nodes that only read a tensor of the model."""
+    return [position for position in positions if index.nodes[position].op != "get_attr"]
 
 
 def home(node: NodeRecord) -> str:

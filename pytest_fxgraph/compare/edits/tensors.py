@@ -54,7 +54,8 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
                 key: tuple[str, ...] = ("tensor", change.action, kind, name)
             else:
                 text, key = _changed(graph, path, name, change)
-            yield Occurrence("tensor", text, key, site, [change])
+            is_unnamed = change.field == "requires_grad"
+            yield Occurrence("tensor", text, key, graph.site(path) if is_unnamed else site, [change])
 
 
 def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tuple[str, tuple[str, ...]]:

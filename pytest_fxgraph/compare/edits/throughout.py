@@ -16,11 +16,13 @@ _MOST_NAMED = 3
 
 
 def changes_throughout(graph: ComparedGraph) -> Iterator[Occurrence]:
-    """Find a batch, a dtype or sizes that changed: in all changes, or in the values of inputs, outputs and tensors."""
+    """Find a batch or a dtype that changed in all changes, or in all values; or sizes that changed in all changes."""
     values = [change for change in graph.changes if change.field == "value"]
     for changes in (graph.changes, values):
         found = _steps(changes)
-        text = found and (_dtype_text(found, changes) or _batch_text(found, changes) or _sizes_text(found, changes))
+        text = found and (_dtype_text(found, changes) or _batch_text(found, changes))
+        if found and not text and changes is graph.changes:
+            text = _sizes_text(found, changes)
         if found and text:
             where = " everywhere" if len(changes) == len(graph.changes) else ""
             key = ("throughout", text.partition(" ")[0], *(found if _is_dtype(found) else ()))
@@ -74,7 +76,7 @@ def _sizes_text(steps: _Steps, changes: Sequence[Change]) -> str:
     """Tell sizes that grew by one factor in several modules, as the width of a model does."""
     fields = {change.field for change in changes if change.field.startswith("config.")}
     paths = {change.where for change in changes if change.subject in ("module", "state")}
-    if not _have_one_factor(steps) or len(paths) < 2 or len(fields) == 1:
+    if not _have_one_factor(steps) or len(paths) < 2 or len(fields) < 2:
         return ""
     pairs = sorted(steps.items(), key=lambda pair: int(pair[0]))
     named = ", ".join(f"{before} -> {after}" for before, after in pairs[:_MOST_NAMED])
