@@ -162,6 +162,18 @@ class GraphIndex:
         """The tensors by path."""
         return {record.path: record for record in self.document.state}
 
+    def callers(self, path: str) -> Sequence[int]:
+        """Return the nodes that call the module, or read the tensor, at a path."""
+        return self._callers.get(path, ())
+
+    @cached_property
+    def _callers(self) -> Mapping[str, Sequence[int]]:
+        callers: dict[str, list[int]] = {}
+        for position, node in enumerate(self.nodes):
+            if node.op in ("call_module", "get_attr"):
+                callers.setdefault(node.target, []).append(position)
+        return callers
+
     def operator(self, position: int) -> str:
         """Return the operator of a node: its target, or the class of the module that it calls."""
         node = self.nodes[position]

@@ -41,6 +41,7 @@ def subject(name):
 def check(found):
     assert survivors(found) == []
     assert [each for each in found if not each.keeps_the_order_of_levels] == []
+    assert [str(each.mutation) for each in found if not each.is_explained] == []
     assert [(str(each.mutation), each.kinds) for each in found if not each.kinds & {*each.mutation.kinds}] == []
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import home, relative_path
+from pytest_fxgraph.compare.edits.operator_words import home, listed_operators, relative_path, without_tensors
 from pytest_fxgraph.compare.graph_index import GraphIndex
 
 # Nodes of each block by its path: all nodes of modules below a number.
@@ -15,24 +15,23 @@ _Members = Mapping[str, Sequence[int]]
 
 def changed_blocks(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find blocks, modules under a number, whose nodes were all added or all removed."""
-    if not graph.removed and not graph.added:
+    if not graph.lone_expected and not graph.lone_obtained:
         return
     members, obtained_members = _members(graph.expected), _members(graph.obtained)
-    yield from _lone_blocks(graph, graph.expected, graph.removed, members, obtained_members)
-    yield from _lone_blocks(graph, graph.obtained, graph.added, obtained_members, members)
+    yield from _lone_blocks(graph, graph.expected, graph.lone_expected, members, obtained_members)
+    yield from _lone_blocks(graph, graph.obtained, graph.lone_obtained, obtained_members, members)
 
 
 def _lone_blocks(
     graph: ComparedGraph, index: GraphIndex, lone: Container[int], members: _Members, others: _Members
 ) -> Iterator[Occurrence]:
     is_gone = index is graph.expected
-    by_parent: dict[str, list[str]] = defaultdict(list)
-    for path in _whole(lone, members, others):
-        by_parent[path.rpartition(".")[0]].append(path)
+    by_parent = _by_parent(_whole(lone, members, others))
+    siblings, other_siblings = _by_parent(members), _by_parent(others)
+    other_index = graph.obtained if is_gone else graph.expected
     for parent, paths in by_parent.items():
-        contents = {path: _content(index, path, members[path]) for path in _siblings(parent, members)}
-        other_index = graph.obtained if is_gone else graph.expected
-        kept = Counter(_content(other_index, path, others[path]) for path in _siblings(parent, others))
+        contents = {path: _content(index, path, members[path]) for path in siblings[parent]}
+        kept = Counter(_content(other_index, path, others[path]) for path in other_siblings[parent])
         alike = Counter(contents.values())
         lost = Counter(contents[path] for path in paths)
         for path in paths:
@@ -40,16 +39,21 @@ def _lone_blocks(
             if len(members[path]) == 1 and len(alike) > 1:  # one layer of several in a row is no block
                 continue
             counts = (alike[content], kept[content])
-            before, after = counts if is_gone else counts[::-1]
-            count = lost[content]
-            noun = "equal blocks" if max(counts) > count else "blocks"
-            words = f"{count} block{' is' if count == 1 else 's are'} {'gone' if is_gone else 'new'}"
+            count, word = lost[content], "gone" if is_gone else "new"
+            text = f"{count} block{' is' if count == 1 else 's are'} {word}"
+            if max(counts) > count:
+                before, after = counts if is_gone else counts[::-1]
+                text += f" ({before} equal blocks -> {after})"
+            else:
+                text += f": {listed_operators(index, without_tensors(index, members[path]))}"
             nodes = members[path]
             lone_changes = graph.removed if is_gone else graph.added
-            changes = [lone_changes[n] for n in nodes if n in lone_changes] + graph.of_paths([path])
+            changes = [lone_changes[n] for n in nodes if n in lone_changes]
+            action = "removed" if is_gone else "added"
+            changes += [change for change in graph.of_paths([path]) if change.action == action or path not in others]
             site = graph.site(path, nodes, ()) if is_gone else graph.site(path, (), nodes)
-            key = ("block", "gone" if is_gone else "new", " ".join(operator for operator, _ in content))
-            yield Occurrence("block", f"{words} ({before} {noun} -> {after})", key, site, changes)
+            key = ("block", word, " ".join(operator for operator, _ in content))
+            yield Occurrence("block", text, key, site, changes)
 
 
 def _members(index: GraphIndex) -> dict[str, list[int]]:
@@ -69,17 +73,20 @@ def _numbered(path: str) -> Iterator[str]:
 
 
 def _whole(lone: Container[int], members: _Members, others: _Members) -> list[str]:
-    """List the outermost blocks whose nodes are all lone, and that the other graph lacks."""
-    found: list[str] = []
-    for path, nodes in members.items():
-        is_inside = any(path.startswith(f"{outer}.") for outer in found[-1:])
-        if path not in others and not is_inside and all(n in lone for n in nodes):
-            found.append(path)
+    """List the outermost blocks whose nodes are all lone; a block of one node only if the other graph lacks it."""
+    whole = {
+        path
+        for path, nodes in members.items()
+        if (len(nodes) > 1 or path not in others) and all(n in lone for n in nodes)
+    }
+    return [path for path in members if path in whole and whole.isdisjoint([*_numbered(path)][:-1])]
+
+
+def _by_parent(paths: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        found[path.rpartition(".")[0]].append(path)
     return found
-
-
-def _siblings(parent: str, members: _Members) -> list[str]:
-    return [path for path in members if path.rpartition(".")[0] == parent]
 
 
 def _content(index: GraphIndex, path: str, nodes: Sequence[int]) -> tuple[tuple[str, str], ...]:

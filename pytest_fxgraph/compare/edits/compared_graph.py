@@ -28,10 +28,19 @@ class ComparedGraph:
     def __init__(self, alignment: Alignment, prefix: str = "") -> None:
         self.alignment, self.prefix = alignment, prefix
         self.expected, self.obtained = alignment.expected, alignment.obtained
-        self._positions = [
-            {_key_of(node.op, node.name, node.target): position for position, node in enumerate(index.nodes)}
-            for index in (self.expected, self.obtained)
-        ]
+        self._positions: list[dict[tuple[bool, str], int]] = []
+        for index in (self.expected, self.obtained):
+            names = {(False, node.name): position for position, node in enumerate(index.nodes)}
+            inputs = {(True, node.target): n for n, node in enumerate(index.nodes) if node.op == "placeholder"}
+            self._positions.append(names | inputs)
+        # Also nodes that the list of changes left out.
+        self.lone_expected = set(alignment.removed())
+        self.lone_obtained = set(alignment.added())
+        self.replaced = {
+            partner: position
+            for position, partner in alignment.pairs()
+            if self.expected.labels[position][:2] != self.obtained.labels[partner][:2]
+        }
         self.changes: Sequence[Change] = ()
         self.removed: dict[int, Change] = {}  # by position of the expected node
         self.added: dict[int, Change] = {}  # by position of the obtained node
@@ -57,7 +66,8 @@ class ComparedGraph:
 
     def _add_of_node(self, change: Change, where: str) -> None:
         is_removed = change.action == "removed"
-        position = self._positions[0 if is_removed else 1].get(_key_of(change.subject, where, where))
+        # A change of an input names the parameter, and every other change the node.
+        position = self._positions[0 if is_removed else 1].get((change.subject == "input", where))
         if position is None:
             return
         if is_removed:
@@ -67,12 +77,25 @@ class ComparedGraph:
         else:
             self.changed.setdefault(position, []).append(change)
 
+    def leave_out(self, site: Site) -> None:
+        """Take the nodes of a recognised edit out of the lone and the replaced nodes."""
+        for name in site.expected:
+            self.lone_expected.discard(self._positions[0][False, name[len(self.prefix) :]])
+        for name in site.obtained:
+            position = self._positions[1][False, name[len(self.prefix) :]]
+            self.lone_obtained.discard(position)
+            self.replaced.pop(position, None)
+
     def pair_changes(self) -> Iterator[tuple[int, int, list[Change]]]:
         """Yield the positions of each changed pair, and its changes."""
         for partner, changes in self.changed.items():
             position = self.alignment.expected_of[partner]
             if position >= 0:
                 yield position, partner, changes
+
+    def position(self, name: str) -> int | None:
+        """Return the position of the obtained node with a name."""
+        return self._positions[1].get((False, name))
 
     def of_paths(self, paths: Iterable[str]) -> list[Change]:
         """List the changes of modules and state at the paths and below them."""
@@ -86,12 +109,6 @@ class ComparedGraph:
             tuple(self.prefix + self.expected.nodes[position].name for position in sorted(expected)),
             tuple(self.prefix + self.obtained.nodes[position].name for position in sorted(obtained)),
         )
-
-
-def _key_of(op: str, name: str, target: str) -> tuple[bool, str]:
-    # A change of an input names the parameter, and every other change the node.
-    is_input = op in ("placeholder", "input")
-    return is_input, target if is_input else name
 
 
 def owners_of(path: str) -> Iterator[str]:

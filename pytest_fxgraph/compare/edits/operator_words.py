@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.document.model import NodeRecord
 
-_SPELLINGS = (("torch.nn.functional.", "F."), ("torch.nn.modules.", "nn."), ("torch.nn.", "nn."))
+_FUNCTIONAL = "torch.nn.functional."
 _SHAPE = re.compile(r"\w+(\[[^\]]*\])")
 # Operators that move values and compute nothing: the last to be named.
 _PLUMBING = frozenset(
@@ -27,15 +27,24 @@ def spelled_operator(index: GraphIndex, position: int) -> str:
     operator = index.operator(position)
     if node.op == "call_method":
         return f".{operator}"
+    if node.op == "get_attr":
+        return operator.rpartition(".")[2]
     if node.op == "call_module" and node.target not in index.modules:
         return f"module {operator.rpartition('.')[2]}"
-    for prefix, spelling in _SPELLINGS:
-        if operator.startswith(prefix):
-            return spelling + operator.rpartition(".")[2]
+    if node.op == "call_module":
+        return spelled_class(operator)
+    if operator.startswith(_FUNCTIONAL):
+        return f"F.{operator.removeprefix(_FUNCTIONAL)}"
     operator = operator.removeprefix("operator.").removeprefix("builtins.")
-    if operator.count(".") > 1 and node.op == "call_function":  # an overload: aten.add.Tensor
-        operator = operator.rpartition(".")[0]
-    return operator.rpartition(".")[2] if node.op == "call_module" else operator
+    return operator.rpartition(".")[0] if operator.count(".") > 1 else operator  # without the overload: aten.add
+
+
+def spelled_class(kind: str) -> str:
+    """Return the class of a module as a user writes it: `nn.GELU`, `Attention`."""
+    name = kind.rpartition(".")[2]
+    if kind.startswith("torch.ao."):
+        return f"quantized {name}"
+    return f"nn.{name}" if kind.startswith("torch.nn.") else name
 
 
 def operator_name(index: GraphIndex, position: int) -> str:
@@ -44,15 +53,20 @@ def operator_name(index: GraphIndex, position: int) -> str:
 
 
 def listed_operators(index: GraphIndex, positions: Sequence[int]) -> str:
-    """Return the operators of nodes: one by name, more as `5 operators (mul, matmul, softmax, ...)`."""
+    """Return the operators of nodes: `GELU`, `3 Linear`, `5 operators (mul, matmul, softmax, ...)`."""
     names = [operator_name(index, position) for position in positions]
-    if len(names) == 1:
-        return names[0]
     different = [*dict.fromkeys(names)]
+    if len(different) == 1:
+        return names[0] if len(names) == 1 else f"{len(names)} {names[0]}"
     telling = [name for name in different if name not in _PLUMBING] or different
-    shown = telling[:_MOST_NAMED]
+    shown = telling[:_MOST_NAMED] if len(different) > _MOST_NAMED else different
     dots = ", ..." if len(shown) < len(different) else ""
     return f"{len(names)} operators ({', '.join(shown)}{dots})"
+
+
+def without_tensors(index: GraphIndex, positions: Iterable[int]) -> list[int]:
+    """Leave out nodes that only read a tensor of the model."""
+    return [position for position in positions if index.nodes[position].op != "get_attr"]
 
 
 def home(node: NodeRecord) -> str:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_fxgraph.compare.difference import Change, Edit
+from pytest_fxgraph.compare.edits.arguments import changed_arguments
 from pytest_fxgraph.compare.edits.blocks import changed_blocks
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.findings import changed_findings
+from pytest_fxgraph.compare.edits.interface import changed_interface
 from pytest_fxgraph.compare.edits.renamings import renamed_paths
 from pytest_fxgraph.compare.edits.replacements import replaced_operators
+from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors
+from pytest_fxgraph.compare.edits.throughout import changes_throughout
 
 # Each explains changes that the ones before left over.
 _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
+    changes_throughout,
     changed_blocks,
     renamed_paths,
     replaced_operators,
+    changed_sharing,
+    changed_arguments,
+    changed_interface,
+    changed_tensors,
+    changed_findings,
 )
 
 
@@ -31,6 +42,8 @@ def recognised_edits(graphs: Sequence[ComparedGraph], changes: Sequence[Change])
                 break
             graph.set_changes(left)
             found = [*_without_claimed(recognise(graph), left)]
+            for occurrence in found:
+                graph.leave_out(occurrence.site)
             explained = {id(change) for occurrence in found for change in occurrence.changes}
             left = [change for change in left if id(change) not in explained]
             occurrences += found
@@ -47,16 +60,16 @@ def _by_graph(graphs: Sequence[ComparedGraph], changes: Iterable[Change]) -> lis
 
 
 def _without_claimed(occurrences: Iterable[Occurrence], changes: Sequence[Change]) -> Iterator[Occurrence]:
-    """Give each change to the first occurrence that explains it; leave out occurrences without a change."""
+    """Give each change to the first occurrence that explains it; leave out occurrences that lose all changes.
+
+    An occurrence may have no changes from the start: a long difference lists the first changes alone.
+    """
     free = {id(change) for change in changes}
     for occurrence in occurrences:
-        own = []
-        for change in occurrence.changes:
-            if id(change) in free:
-                free.discard(id(change))
-                own.append(change)
-        if own:
-            yield occurrence._replace(changes=own)
+        own = {id(change): change for change in occurrence.changes if id(change) in free}
+        free -= own.keys()
+        if own or not occurrence.changes:
+            yield occurrence._replace(changes=[*own.values()])
 
 
 def _edits(occurrences: Iterable[Occurrence]) -> tuple[Edit, ...]:
@@ -66,5 +79,6 @@ def _edits(occurrences: Iterable[Occurrence]) -> tuple[Edit, ...]:
     edits = [
         Edit(kind, text, tuple(each.site for each in group), tuple(c for each in group for c in each.changes), key)
         for (kind, text, key), group in groups.items()
+        if any(each.changes for each in group)
     ]
     return tuple(sorted(edits, key=lambda edit: -len(edit.changes)))

@@ -44,17 +44,22 @@ class _Finder:
         self._graph = graph
         self._offset = len(graph.expected.nodes)
         self._lone = {
-            *(n for n in graph.removed if graph.expected.nodes[n].op != "placeholder"),
-            *(self._offset + n for n in graph.added if graph.obtained.nodes[n].op != "placeholder"),
+            *(n for n in graph.lone_expected if graph.expected.nodes[n].op != "placeholder"),
+            *(self._offset + n for n in graph.lone_obtained if graph.obtained.nodes[n].op != "placeholder"),
         }
         self._parents = {node: node for node in self._lone}
         self._joinable = set(self._lone)
+        for partner, position in graph.replaced.items():
+            if graph.obtained.nodes[partner].op != "placeholder":
+                self._add_pair(position, partner, is_rewired=self._is_rewired(position, partner))
         for position, partner, changes in graph.pair_changes():
-            is_replaced = any(change.field == "target" for change in changes)
-            is_rewired = self._is_rewired(position, partner)
-            if is_replaced or (is_rewired and self._names_a_lone_node(position, partner, changes)):
-                self._parents |= {position: position, self._offset + partner: position}
-                self._joinable |= {position, self._offset + partner} if is_rewired else set()
+            if partner not in graph.replaced and self._names_a_lone_node(position, partner, changes):
+                self._add_pair(position, partner, is_rewired=True)
+
+    def _add_pair(self, position: int, partner: int, *, is_rewired: bool) -> None:
+        self._parents.update({position: position, self._offset + partner: position})
+        if is_rewired:
+            self._joinable.update((position, self._offset + partner))
 
     def _is_rewired(self, position: int, partner: int) -> bool:
         inputs = tuple(self._graph.alignment.obtained_of[read] for read in self._graph.expected.inputs[position])

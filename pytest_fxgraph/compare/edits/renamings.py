@@ -13,14 +13,10 @@ _MOST_KEYS = 3
 def renamed_paths(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find called modules and read tensors with equal records under two paths."""
     found: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
-    for position, partner, changes in graph.pair_changes():
+    for partner, position in graph.replaced.items():
         node, other = graph.expected.nodes[position], graph.obtained.nodes[partner]
-        is_path = node.op == other.op and node.op in ("call_module", "get_attr") and node.target != other.target
-        if (
-            is_path
-            and any(change.field == "target" for change in changes)
-            and _is_alike(graph, node.target, other.target)
-        ):
+        is_path = node.op == other.op and node.op in ("call_module", "get_attr")
+        if is_path and _is_alike(graph, node.target, other.target):
             found.setdefault(_renaming(node.target, other.target), []).append((position, partner))
     for (around, name, other_name), pairs in found.items():
         yield _occurrence(graph, around, name, other_name, pairs)
@@ -56,7 +52,7 @@ def _renaming(path: str, other: str) -> tuple[str, str, str]:
 def _occurrence(
     graph: ComparedGraph, around: str, name: str, other_name: str, pairs: Sequence[tuple[int, int]]
 ) -> Occurrence:
-    changes = [change for _, partner in pairs for change in graph.changed[partner] if change.field == "target"]
+    changes = [change for _, partner in pairs for change in graph.changed.get(partner, ()) if change.field == "target"]
     own = [change for change in graph.of_paths([_joined(around, name)]) if change.action == "removed"]
     come = {
         relative_path(change.where[len(graph.prefix) :], _joined(around, other_name)): change

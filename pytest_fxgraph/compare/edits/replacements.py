@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.compare.edits.arguments import told_arguments
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.operator_words import (
     described_node,
@@ -13,6 +14,7 @@ from pytest_fxgraph.compare.edits.operator_words import (
     listed_operators,
     operator_name,
     spelled_operator,
+    without_tensors,
 )
 from pytest_fxgraph.compare.edits.regions import Region, regions_of
 from pytest_fxgraph.compare.graph_index import GraphIndex
@@ -43,6 +45,7 @@ _KINDS = {
     "copy": ["clone", "contiguous", "copy_", "copy", "lift_fresh_copy"],
     "transpose": ["transpose", "permute", "t", "T", "mT", "swapaxes", "movedim"],
 }
+_NUMBER = re.compile(r"\d+")
 _QUANTIZING = ("quantize", "fake_quant", "dequant")
 
 
@@ -76,25 +79,28 @@ def _site(graph: ComparedGraph, region: Region, kind: str, text: str, key: Seque
 
 
 def _replaced(graph: ComparedGraph, region: Region) -> Occurrence:
-    sides = (graph.expected, region.expected), (graph.obtained, region.obtained)
-    spelled = [[spelled_operator(index, n) for n in positions] for index, positions in sides]
-    kind = _kind_of(graph.obtained, region.obtained, "replaced")
-    if len(region.expected) == len(region.obtained) == 1:
-        text = f"{spelled[0][0]} -> {spelled[1][0]}"
+    calls = without_tensors(graph.expected, region.expected) or region.expected
+    obtained_calls = without_tensors(graph.obtained, region.obtained) or region.obtained
+    spelled = [spelled_operator(graph.expected, n) for n in calls]
+    obtained_spelled = [spelled_operator(graph.obtained, n) for n in obtained_calls]
+    kind = _kind_of(graph.obtained, obtained_calls, "replaced")
+    key = (" ".join(spelled), " ".join(obtained_spelled))
+    if len(calls) > 1 or len(obtained_calls) > 1:
+        text = f"{listed_operators(graph.expected, calls)} -> {listed_operators(graph.obtained, obtained_calls)}"
+    elif spelled != obtained_spelled:
+        text = f"{spelled[0]} -> {obtained_spelled[0]}"
         if _is_spelling(graph, region):
             kind, text = "spelling", f"{text} (normalize=True makes them equal)"
-        elif spelled[0] == spelled[1]:
-            text = "; ".join(dict.fromkeys(f"{spelled[0][0]}: {_field_text(change)}" for change in region.changes))
     else:
-        text = " -> ".join(listed_operators(index, positions) for index, positions in sides)
-    return _site(graph, region, kind, text, (" ".join(spelled[0]), " ".join(spelled[1])))
-
-
-def _field_text(change: Change) -> str:
-    return f"{change.field} {change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
+        changed = [change for change in graph.changed.get(obtained_calls[0], ()) if change.field != "target"]
+        told = told_arguments(graph, obtained_calls[0], changed, region.where) or "replaced by another"
+        kind, text, key = "argument", f"{spelled[0]} {told}", (spelled[0], _NUMBER.sub("#", told))
+    return _site(graph, region, kind, text, key)
 
 
 def _is_spelling(graph: ComparedGraph, region: Region) -> bool:
+    if len(region.expected) > 1 or len(region.obtained) > 1:
+        return False
     position, partner = region.expected[0], region.obtained[0]
     inputs = [graph.alignment.obtained_of[read] for read in graph.expected.inputs[position]]
     if inputs != [*graph.obtained.inputs[partner]]:
@@ -123,33 +129,50 @@ def _one_sided(graph: ComparedGraph, region: Region) -> Occurrence:
     index, positions = (graph.obtained, region.obtained) if is_added else (graph.expected, region.expected)
     kind = "inserted" if is_added else "removed"
     edge = _edge(graph, region)
-    calls = [n for n in positions if index.nodes[n].op != "get_attr"]
+    calls = without_tensors(index, positions)
     tensors = [n for n in positions if index.nodes[n].op == "get_attr"]
-    operators = [spelled_operator(index, n) for n in calls]
+    roles = [_role(index, n) for n in tensors]
     if not calls:
-        text = f"{' and '.join(_tensor(index, n) for n in tensors)} {kind}"
-        return _site(graph, region, kind, text, [_role(index, n) for n in tensors])
+        text = f"{' and '.join(_tensor(index, n) for n in tensors)} {'added' if is_added else 'removed'}"
+        return _site(graph, region, kind, text, roles)
     value = _before(graph, region) if edge is None else edge.value
     name = "" if value is None else described_node(index, value, region.where)
-    text = _operand_text(index, calls, tensors, name, is_added) if edge is not None else ""
+    operand = "" if edge is None else _operand(graph, region, calls, edge)
+    text = _operand_text(index, calls[-1], name, operand, is_added) if operand else ""
     if not text:
         words = {(True, True): "inserted", (True, False): "added"}.get((is_added, edge is not None), "removed")
         operands = f" with {' and '.join(_tensor(index, n, is_added) for n in tensors)}" if tensors else ""
         named = spelled_operator(index, calls[0]) if len(calls) == 1 else listed_operators(index, calls)
         text = f"{named}{operands} {words}{f' after {name}' if name else ''}"
-    kind = _kind_of(index, calls, kind)
-    return _site(graph, region, kind, text, (" ".join(operators), name, *(_role(index, n) for n in tensors)))
+    operators = " ".join(spelled_operator(index, n) for n in calls)
+    return _site(graph, region, _kind_of(index, calls, kind), text, (operators, name, *roles))
 
 
-def _operand_text(index: GraphIndex, calls: Sequence[int], tensors: Sequence[int], name: str, is_added: bool) -> str:
-    """Tell one arithmetic operator with a parameter or a number; "" for any other region."""
-    operator = operator_name(index, calls[0])
-    words = _WITH_OPERAND.get(_SAME_OPERATORS.get(operator, operator))
-    node = index.nodes[calls[0]]
+def _operand(graph: ComparedGraph, region: Region, calls: Sequence[int], edge: _Edge) -> str:
+    """Name the other operand of the last call of a region: a tensor, a number, an input, or a call of the region."""
+    is_added = bool(region.obtained)
+    index = graph.obtained if is_added else graph.expected
+    node, inputs = index.nodes[calls[-1]], index.inputs[calls[-1]]
+    others = [n for n in inputs if n != edge.value]
     numbers = [text for text in node.args if "%" not in text]
-    if words is None or len(calls) > 1 or not name or node.kwargs or len(tensors) + len(numbers) != 1:
+    if node.kwargs or len(node.args) != 2 or edge.value not in inputs or len(others) + len(numbers) != 1:
         return ""
-    operand = _tensor(index, tensors[0], is_added) if tensors else numbers[0]
+    if others and others[0] in calls:
+        return f"the result of {listed_operators(index, calls[:-1])}"
+    if len(calls) > 1:
+        return ""
+    if numbers:
+        return numbers[0]
+    is_tensor = index.nodes[others[0]].op == "get_attr"
+    return _tensor(index, others[0], is_added) if is_tensor else described_node(index, others[0], region.where)
+
+
+def _operand_text(index: GraphIndex, call: int, name: str, operand: str, is_added: bool) -> str:
+    """Tell an arithmetic operator and its operand; "" for any other operator."""
+    operator = operator_name(index, call)
+    words = _WITH_OPERAND.get(_SAME_OPERATORS.get(operator, operator))
+    if words is None or not name:
+        return ""
     value = name if name.startswith("input ") else f"{name}'s output"
     return words[0 if is_added else 1].format(value=value, operand=operand)
 
@@ -175,15 +198,13 @@ def _edge(graph: ComparedGraph, region: Region) -> _Edge | None:
     index, other = (graph.obtained, graph.expected) if is_added else (graph.expected, graph.obtained)
     partners = graph.alignment.expected_of if is_added else graph.alignment.obtained_of
     own = set(region.obtained or region.expected)
-    read = {n for position in own for n in index.inputs[position]} - own
+    read = {partners[n]: n for position in own for n in index.inputs[position] if n not in own and partners[n] >= 0}
     for position in sorted(own, reverse=True):
         for reader, place in index.users[position]:
             partner = partners[reader]
             inputs = other.inputs[partner] if partner >= 0 else ()
-            before = inputs[place] if place < len(inputs) else -1
-            found = [n for n in read if partners[n] == before and before >= 0]
-            if found:
-                return _Edge(found[0], reader)
+            if place < len(inputs) and inputs[place] in read:
+                return _Edge(read[inputs[place]], reader)
     return None
 
 
@@ -232,9 +253,11 @@ def _move(graph: ComparedGraph, removed: Region, added: Region) -> Occurrence | 
     elif partners[before.reader] == after.value:
         text = f"{name} moved from before to after {described_node(graph.obtained, after.value, added.where)}"
     else:
-        places = (
-            described_node(graph.expected, before.value, added.where),
-            described_node(graph.obtained, after.value, added.where),
-        )
-        text = f"{name} moved from after {places[0]} to after {places[1]}"
+        source = described_node(graph.expected, before.value, added.where)
+        target = described_node(graph.obtained, after.value, added.where)
+        if graph.obtained.nodes[after.value].op == "placeholder" or target == source:
+            target = f"before {described_node(graph.obtained, after.reader, added.where)}"
+        else:
+            target = f"after {target}"
+        text = f"{name} moved from after {source} to {target}"
     return _site(graph, both, "moved", text, [text])

@@ -1,0 +1,53 @@
+"""Inputs and outputs of a graph that came, went or changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.compare.edits.arguments import with_described_nodes
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.document.literals import references
+
+_NUMBER = re.compile(r"\d+")
+_MOST_NAMED = 3
+
+
+def changed_interface(graph: ComparedGraph) -> Iterator[Occurrence]:
+    """Find inputs that were added, removed, renamed, moved or changed, and outputs that changed."""
+    for change in graph.changes:
+        if change.subject in ("input", "output"):
+            text = _input_text(graph, change) if change.subject == "input" else _output_text(graph, change)
+            key = (change.subject, change.action, change.field, _NUMBER.sub("#", text))
+            yield Occurrence(change.subject, text, key, graph.site(""), [change])
+
+
+def _input_text(graph: ComparedGraph, change: Change) -> str:
+    name = change.where[len(graph.prefix) :]
+    if change.action == "moved":
+        return f"input {name} moved: {change.expected} -> {change.obtained}"
+    if change.action in ("added", "removed"):
+        return f"input {name} {change.action}"
+    if change.field == "target":
+        return f"input {change.expected} renamed to {change.obtained}"
+    field = "" if change.field == "value" else f" {change.field}"
+    return f"input {name}:{field} {change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
+
+
+def _output_text(graph: ComparedGraph, change: Change) -> str:
+    if change.action in ("added", "removed"):
+        return f"output {change.action}"
+    texts = [with_described_nodes(graph, text, "") for text in (change.expected, change.obtained)]
+    returned, others = ([*references(text)] for text in (change.expected, change.obtained))
+    if change.field.startswith("args") and len(returned) != len(others):
+        less, more = sorted((returned, others), key=len)
+        if set(less) < set(more) and len(more) - len(less) <= _MOST_NAMED:
+            names = [with_described_nodes(graph, f"%{name}", "") for name in more if name not in less]
+            words = "also returns" if more is others else "no longer returns"
+            return f"the graph {words} {', '.join(names)}"
+        return f"the graph returns {len(others)} value{'s' if len(others) != 1 else ''} in place of {len(returned)}"
+    if texts[0] == texts[1]:
+        texts = [change.expected, change.obtained]
+    verb = "output:" if change.field == "value" else "the graph returns"
+    return f"{verb} {texts[0] or 'nothing'} -> {texts[1] or 'nothing'}"

@@ -1,0 +1,73 @@
+"""Parameters, buffers and constants that were tied or untied, came, went or changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.operator_words import described_state
+
+_NUMBER = re.compile(r"\d+")
+_MOST_NAMED = 3
+
+
+def changed_sharing(graph: ComparedGraph) -> Iterator[Occurrence]:
+    """Find tensors and modules that are no longer one object, or that became one."""
+    for by_path, noun in ((graph.state, "storage"), (graph.modules, "the module")):
+        for is_tied in (False, True):
+            yield from _sharing(graph, by_path, noun, is_tied)
+
+
+def _sharing(
+    graph: ComparedGraph, by_path: Mapping[str, Sequence[Change]], noun: str, is_tied: bool
+) -> Iterator[Occurrence]:
+    groups: dict[str, dict[str, Change]] = {}
+    for path, changes in by_path.items():
+        for change in changes:
+            owner, other = (change.obtained, change.expected) if is_tied else (change.expected, change.obtained)
+            if change.field == "same_as" and owner and (is_tied or not other):
+                groups.setdefault(owner, {})[path] = change
+    for owner, members in groups.items():
+        others = [path for path in members if path != owner]
+        if not others:
+            continue
+        named = ", ".join(others[:_MOST_NAMED]) + (f" and {len(others) - _MOST_NAMED} more" if others[3:] else "")
+        verb = f"share{'' if len(others) > 1 else 's'}"
+        verb = f"now {verb}" if is_tied else f"no longer {verb}"
+        kind = "tied" if is_tied else "untied"
+        key = (kind, *sorted({_NUMBER.sub("#", path) for path in [owner, *others]}))
+        site = graph.site(others[0])
+        yield Occurrence(kind, f"{named} {verb} {noun} with {owner}", key, site, [*members.values()])
+
+
+def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
+    """Find tensors that came, went, or differ in dtype, shape, kind, content or another field."""
+    for path, changes in graph.state.items():
+        owner, _, name = path.rpartition(".")
+        site = graph.site(owner, graph.expected.callers(path), graph.obtained.callers(path))
+        for change in changes:
+            if change.action in ("added", "removed"):
+                kind, _, value = (change.expected or change.obtained).partition(" ")
+                text = f"{kind} {described_state(path, value)} {change.action}"
+                key: tuple[str, ...] = ("tensor", change.action, kind, name)
+            else:
+                text, key = _changed(graph, path, name, change)
+            is_unnamed = change.field == "requires_grad"
+            yield Occurrence("tensor", text, key, graph.site(path) if is_unnamed else site, [change])
+
+
+def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tuple[str, tuple[str, ...]]:
+    record = graph.obtained.state.get(path)
+    kind = record.kind if record is not None else "tensor"
+    if change.field == "content":
+        return f"values of {kind} {name} changed", ("tensor", "content", kind, name)
+    transition = f"{change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
+    if change.field == "requires_grad":
+        return f"requires_grad {transition}", ("tensor", "requires_grad", transition)
+    if change.field == "persistent":
+        words = "is no longer" if change.obtained == "False" else "is now"
+        return f"{kind} {name} {words} in the state dict", ("tensor", "persistent", change.obtained, name)
+    field = "" if change.field == "value" else f" {change.field}"
+    return f"{kind} {name}:{field} {transition}", ("tensor", change.field, kind, name, _NUMBER.sub("#", transition))
