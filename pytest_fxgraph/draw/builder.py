@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise, takewhile
 from types import MappingProxyType
 
 from pytest_fxgraph.document.folding import Block, NotFoldableError, blocks_of_level
-from pytest_fxgraph.document.literals import references
+from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
-from pytest_fxgraph.document.node_names import rename_nodes
 from pytest_fxgraph.document.text_writer import Ends, GraphText
-from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
-from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Edge, Fact, Picture, lay_in_layers
+from pytest_fxgraph.draw.overlay import NOT_COMPARED, MergedNode, merged_nodes
+from pytest_fxgraph.draw.picture import FEWEST_FOLDED, Cluster, DrawnNode, Edge, Fact, Picture, lay_in_layers
 from pytest_fxgraph.report.numbered_paths import format_paths
 
 _MOST_CHILDREN = 120  # of a cluster; a larger cluster is drawn in parts
@@ -26,6 +25,7 @@ _LONGEST_LITERALS = 22
 _MOST_LAYERS = 8  # that repeat together: a model may have five layers of local attention, then one of global attention
 _MOST_BOXES = 24  # nested boxes; deeper nodes are drawn in the innermost box
 _SHAPE = re.compile(r"\b(?:(?:b?float|u?int|complex|bits|quint|qint)\w*|bool)\[([^\]]*)\]")
+_EQUAL_NUMBERS = re.compile(r"\((-?[\d.]+)(?:, \1)+\)\Z")
 _HOMES = re.compile(r"\A(?:aten|prims|torch\.nn\.functional|torch\.ops|torch|operator|builtins|math)\.")
 _SORTS = {"placeholder": "input", "output": "output", "get_attr": "state", "call_module": "module"}
 
@@ -63,8 +63,8 @@ def picture_of_nodes(
     kept, attached = _without_private_state(merged)
     order = {old: new for new, old in enumerate(kept)}
     paths = [_module_keys(merged[old]) for old in kept]
-    if document is not None:
-        _fold_repeated([_plain_record(merged[old], attached.get(old, ())) for old in kept], paths)
+    if len(kept) >= FEWEST_FOLDED:
+        _fold_repeated([merged[old] for old in kept], [attached.get(old, ()) for old in kept], paths)
     nodes = [_drawn(merged[old], attached.get(old, ()), sources) for old in kept]
     edges = tuple(
         Edge(order[edge.source], order[old], edge.status)
@@ -111,7 +111,7 @@ def _module_keys(node: MergedNode) -> list[Key]:
     return [("module", ".".join(parts[: end + 1])) for end in range(min(len(parts), _MOST_BOXES))] if parts[0] else []
 
 
-def _plain_record(node: MergedNode, tensors: Iterable[MergedNode]) -> NodeRecord:
+def _plain_record(node: MergedNode, tensors: Sequence[MergedNode]) -> NodeRecord:
     """Return a record whose text tells the node apart from nodes of other blocks by everything but its place."""
     record, path = node.record, node.record.scope or ""
     parts = [each for each in node.facts if each.what.startswith(("module", "tensor"))]
@@ -120,19 +120,49 @@ def _plain_record(node: MergedNode, tensors: Iterable[MergedNode]) -> NodeRecord
     if record.op in ("call_module", "get_attr") and target.startswith(f"{path}." if path else ""):
         path, target = target, ""
     op = "call_function" if record.op.startswith("call") else record.op
-    told = (("facts", str([(fact.what, fact.obtained) for fact in parts])),)
-    return record._replace(op=op, target=f"{record.op} {target}", scope=path, meta=record.meta + told)
+    told = (node.status, *((fact.what, fact.expected, fact.obtained) for fact in parts))
+    return record._replace(op=op, target=f"{record.op} {target}", scope=path, meta=(*record.meta, ("facts", str(told))))
 
 
-def _fold_repeated(records: Sequence[NodeRecord], paths: list[list[Key]]) -> None:
-    """Put every repetition of a block except the first into its own cluster."""
-    names = {record.name: f"n_{place}" for place, record in enumerate(records)}  # names tell no blocks apart
+def _fold_repeated(
+    nodes: Sequence[MergedNode], tensors: Sequence[Sequence[MergedNode]], paths: list[list[Key]]
+) -> None:
+    """Put every repetition of a block except the first into its own cluster.
+
+    In an overlay, blocks repeat that are equal in both graphs, and only blocks with changes are put together.
+    """
+    is_overlay = any(node.expected is not None for node in nodes)
+    # Names tell no blocks apart. The two graphs may give one name to different nodes.
+    before = {node.expected.name: f"n_{place}" for place, node in enumerate(nodes) if node.expected is not None}
+    after = {node.obtained.name: f"n_{place}" for place, node in enumerate(nodes) if node.obtained is not None}
+    records = []
+    for place, node in enumerate(nodes):
+        was = ()
+        if node.expected is not None and node.obtained is not None and node.status:
+            was = (("was", ", ".join(rename_references(text, before) for text in _texts(node.expected))),)
+        record = _plain_record(node, tensors[place])
+        names = after if node.obtained is not None else before
+        records.append(
+            record._replace(
+                name=f"n_{place}",
+                args=tuple(rename_references(text, names) for text in record.args),
+                kwargs=tuple((key, rename_references(text, names)) for key, text in record.kwargs),
+                meta=(*((key, rename_references(text, names)) for key, text in record.meta), *was),
+                effects=tuple(rename_references(text, names) for text in record.effects),
+            )
+        )
     with contextlib.suppress(NotFoldableError):
-        text = GraphText(rename_nodes(GraphDocument(tuple(records)), names).nodes)
-        _fold_level(text, text.blocks, paths)
+        text = GraphText(records)
+        _fold_level(text, text.blocks, paths, [bool(node.status) for node in nodes] if is_overlay else None)
 
 
-def _fold_level(text: GraphText, blocks: Sequence[Block[Ends]], paths: list[list[Key]]) -> None:
+def _texts(record: NodeRecord) -> list[str]:
+    return [record.target, *record.args, *(f"{keyword}={text}" for keyword, text in record.kwargs)]
+
+
+def _fold_level(
+    text: GraphText, blocks: Sequence[Block[Ends]], paths: list[list[Key]], is_changed: Sequence[bool] | None
+) -> None:
     """Fold the repetitions among some blocks, and among the blocks inside the blocks that stay."""
     alike = [(block.template or block.run.path, block.changes) for block in blocks]
     start = 0
@@ -141,15 +171,18 @@ def _fold_level(text: GraphText, blocks: Sequence[Block[Ends]], paths: list[list
         further = blocks[start + length : start + length * count]
         for block in blocks[start : start + length]:
             inner = blocks_of_level(text, block.run.start, block.run.stop, f"{block.run.path}.")
-            _fold_level(text, inner, paths)
+            _fold_level(text, inner, paths, is_changed)
         start += length * count
-        if further:
-            inside = range(further[0].run.start, further[-1].run.stop)
+        inside = range(further[0].run.start, further[-1].run.stop) if further else range(0)
+        if further and (is_changed is None or any(is_changed[place] for place in inside)):
             levels = zip(*(paths[place] for place in inside), strict=False)
             depth = sum(1 for _ in takewhile(lambda keys: len({*keys}) == 1, levels))
             firsts = [block.run.path for block in further[::length]]
+            label = f"{count - 1} more: {format_paths(firsts)}"
             for place in inside:
-                paths[place].insert(depth, ("repeated", f"{count - 1} more: {format_paths(firsts)}"))
+                paths[place].insert(
+                    depth, ("repeated", label if is_changed is None else f"\N{MULTIPLICATION SIGN}{count}, {label}")
+                )
 
 
 def _repetition(blocks: Sequence[Block[Ends]], alike: Sequence[object], start: int) -> tuple[int, int]:
@@ -185,7 +218,41 @@ def _drawn(node: MergedNode, tensors: Sequence[MergedNode], sources: Mapping[str
         facts.append(Fact(f"reads {tensor.record.target}", texts[0], texts[0]))
     source = sources.get(record.name) if node.obtained is not None else None
     facts += [Fact("source", source, source)] if source else []
-    return DrawnNode(record.name, label, "", sort, value, node.status, tuple(facts), sides)
+    change = _changed_field(node, is_told={"operation", "target"} if " → " in label else {"operation"})
+    return DrawnNode(record.name, label, "", sort, value, node.status, tuple(facts), sides, change)
+
+
+def _changed_field(node: MergedNode, is_told: Collection[str]) -> str:
+    """Return the first changed field of a node in both graphs, with the number of further ones: "stride 2 → 1".
+
+    Wiring and shapes are left out, because they are drawn. So is the configuration of a module of another class.
+    """
+    if node.status != "changed" or node.expected is None or node.obtained is None:
+        return ""
+    found: list[str] = []
+    for fact in node.facts:
+        texts = [
+            rename_references(text, dict.fromkeys(references(text), "")) for text in (fact.expected, fact.obtained)
+        ]
+        if texts[0] == texts[1] or fact.what in is_told or fact.what in (*NOT_COMPARED, "value", "module"):
+            continue
+        before, after = _short_texts(fact)
+        what = re.sub(r"^(module, |tensor |target$)", "", fact.what)
+        found.append(f"{what} {before} → {after}".lstrip())
+    if any(fact.what == "module" and fact.expected != fact.obtained for fact in node.facts):
+        return ""
+    return found[0] + (f", +{len(found) - 1} more" if len(found) > 1 else "") if found else ""
+
+
+def _short_texts(fact: Fact) -> tuple[str, str]:
+    """Return both texts of a fact: the shapes of tensors, one number for a tuple of equal numbers."""
+    shapes = short_value(fact.expected), short_value(fact.obtained)
+    if all(shapes) and shapes[0] != shapes[1]:
+        return shapes
+    numbers = [_EQUAL_NUMBERS.match(text) for text in (fact.expected, fact.obtained)]
+    if numbers[0] and numbers[1]:
+        return numbers[0][1], numbers[1][1]
+    return fact.expected or "nothing", fact.obtained or "nothing"
 
 
 def _kind(node: MergedNode, record: NodeRecord, *, is_obtained: bool) -> str:
@@ -273,7 +340,7 @@ class _Clusters:
                 inner.label = _relative(inner.path, cluster.path)
             cluster.children.append(inner.number)
         self._count(cluster, inside)
-        if self._is_overlay and cluster.changes:
+        if self._is_overlay and cluster.changes and len(self._nodes) >= FEWEST_FOLDED:
             self._fold_unchanged(cluster)
         self._split(cluster)
 

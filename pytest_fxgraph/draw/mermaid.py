@@ -44,7 +44,7 @@ def fits_on_github(text: str) -> bool:
 def _box_line(seen: Seen) -> str:
     indent, box = "  " * (seen.depth + 1), seen.box
     if isinstance(box, DrawnNode):
-        label = _quoted("\n".join(filter(None, (box.label, box.place))))
+        label = _quoted("\n".join(filter(None, (box.label, box.place, box.change))))
         opening, closing = ("([", "])") if box.sort in ("input", "output") else ("[", "]")
         style = f":::{box.status}" if box.status in _STYLES else ""
         return f"{indent}n{seen.child}{opening}{label}{closing}{style}"

@@ -18,7 +18,7 @@ from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
 from pytest_fxgraph.draw.picture import Edge, Fact
 
 # Place, name and cost of a node are no difference of the graph.
-_NOT_COMPARED = ("in module", "name", "source", "cost", "cost of its module")
+NOT_COMPARED = ("in module", "name", "source", "cost", "cost of its module")
 
 
 @dataclass
@@ -117,7 +117,7 @@ def _side(is_obtained: bool) -> str:
 def _status(node: MergedNode) -> str:
     if node.expected is None or node.obtained is None:
         return _side(node.obtained is not None)
-    differing = {fact.what for fact in node.facts if fact.expected != fact.obtained} - {*_NOT_COMPARED}
+    differing = {fact.what for fact in node.facts if fact.expected != fact.obtained} - {*NOT_COMPARED}
     if differing <= {"value"}:
         return "followed" if differing and node.record.op != "placeholder" else "changed" if differing else ""
     return "changed"

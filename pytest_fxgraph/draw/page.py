@@ -165,12 +165,13 @@ def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
                 *(printable_line(text) for text in (node.name, node.label, node.place)),
                 *(node.sort, node.status, node.value),
                 [_fact_data(fact) for fact in node.facts],
+                printable_line(node.change),
                 *([[[printable_line(text) for text in side] for side in node.sides]] if node.sides else ()),
             ]
             for node in picture.nodes
         ],
         # By child: of a node, and of a cluster that is not open.
-        "sizes": [*map(node_size, picture.nodes), *map(closed_size, picture.clusters)],
+        "sizes": [*map(node_size, picture.nodes), *(closed_size(picture, each) for each in picture.clusters)],
         "edges": [[edge.source, edge.target] for edge in picture.edges],
         "clusters": [
             {

@@ -190,25 +190,25 @@ class PictureView {
     const node = this.picture.nodes[box.child], radius = {input: 14, output: 14, state: 2}[node[SORT]] || 5;
     const [label, value] = this.wordsOf(node, side), fitting = Math.floor((box.width - 6) / CHARACTER);
     const inner = [this.rectangle(box, radius), this.text(box, 0, clipped(label, Math.min(LONGEST_LABEL, fitting)), "label")];
-    if (node[PLACE]) inner.push(this.text(box, 1, clipped(node[PLACE]), "place"));
+    [node[PLACE], node[CHANGE]].filter(Boolean).forEach((line, row) => inner.push(this.text(box, 1 + row, clipped(line), "place")));
     if (SIGNS[node[STATUS]]) inner.push(svg("circle", {class: "sign", cx: box.x, cy: box.y + 1, r: 7}), svg("text", {class: "sign", x: box.x, y: box.y + 5}, SIGNS[node[STATUS]]));
-    const words = [node[NAME], label, node[PLACE], node[STATUS], value].filter(Boolean).join(", ");
+    const words = [node[NAME], label, node[PLACE], node[STATUS], node[CHANGE], value].filter(Boolean).join(", ");
     return this.element(box, `node ${node[SORT]} ${node[STATUS]}`, words, {}, ...inner);
   }
 
   valueElements(side) {
-    const told = new Set(), found = [];
+    const shapes = new Map();  // by box: the shapes of the values that leave it
     for (const {source, values, points, status} of this.placed.lines) {
-      const key = `${source} ${values}`;
-      if (source < 0 || values.length !== 1 || told.has(key) || this.boxes.get(source).isOpen || !this.isIn(side, status)) continue;
-      told.add(key);
-      const value = clipped(this.wordsOf(this.picture.nodes[values[0]], side)[1]), [x, y] = points[0];
-      if (!value || points[1][1] <= y) continue;
-      const element = svg("text", {class: "value", x: x + 5, y: y + 11}, value);
-      this.addPart(element, [[x, y], [x + 200, y + 15]]);
-      found.push(element);
+      if (source < 0 || this.boxes.get(source).isOpen || points[1][1] <= points[0][1] || !this.isIn(side, status)) continue;
+      if (!shapes.has(source)) shapes.set(source, {place: points[0], texts: new Set()});
+      for (const value of values) shapes.get(source).texts.add(this.wordsOf(this.picture.nodes[value], side)[1]);
     }
-    return found;
+    return [...shapes].filter(([, {texts}]) => texts.size === 1 && !texts.has("")).map(([source, {place: [x, y], texts: [value]}]) => {
+      const shadow = !this.isNode(source) && this.cluster(source).sort === "repeated" ? 6 : 0;
+      const element = svg("text", {class: "value", x, y: y + 11 + shadow}, clipped(value));
+      this.addPart(element, [[x - 110, y], [x + 110, y + 15]]);
+      return element;
+    });
   }
 
   // With the place of each element, so that a move paints the visible elements alone.
@@ -411,10 +411,12 @@ class PictureView {
 
   step(direction) {
     if (!this.changes.length) return;
-    const place = this.changes.indexOf(this.selected);
-    const next = place < 0 ? (direction > 0 ? 0 : this.changes.length - 1) : (place + direction + this.changes.length) % this.changes.length;
-    this.go(this.changes[next]);
-    this.say(`change ${next + 1} of ${this.changes.length}`);
+    // A change in a repeated block is like the change in the first block, until a reader opens it.
+    const changes = this.changes.filter((node) => { const seen = this.seen(node); return this.isNode(seen) || this.cluster(seen).sort !== "repeated"; });
+    const place = changes.indexOf(this.selected);
+    const next = place < 0 ? (direction > 0 ? 0 : changes.length - 1) : (place + direction + changes.length) % changes.length;
+    this.go(changes[next]);
+    this.say(`change ${next + 1} of ${changes.length}`);
   }
 
   select(node) {

@@ -10,6 +10,7 @@ from pytest_fxgraph.draw.layers import Layers, layers_of
 
 Way = tuple[str, int, str, int, str]  # source sort and number, target sort and number, status
 
+FEWEST_FOLDED = 40  # nodes; a smaller graph is drawn whole
 # Status of a node: in one graph alone, different, different in its value alone ("followed"), or equal ("").
 STATUSES = ("added", "removed", "changed", "followed", "")
 
@@ -35,6 +36,7 @@ class DrawnNode:
     status: str = ""
     facts: tuple[Fact, ...] = ()
     sides: tuple[tuple[str, str], ...] = ()  # label and shape in either graph, where the two graphs differ
+    change: str = ""  # the changed field, as a line of the box: "stride 2 → 1"
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,18 @@ class Picture:
         return {child: cluster for cluster in self.clusters for child in cluster.children}
 
     def opened(self, most: int) -> frozenset[int]:
-        """Return the clusters to open, with at most about `most` visible boxes. Changed clusters are opened first."""
+        """Return the clusters to open, with at most about `most` visible boxes. Changed clusters are opened first.
+
+        Repetitions stay closed. A graph of fewer than FEWEST_FOLDED nodes is opened whole.
+        """
+        if len(self.nodes) < min(FEWEST_FOLDED, most):
+            return self.all_opened()
         opened, seen = {self.root.number}, len(self.root.children)
         waiting = [self.root]
         for cluster in waiting:
             inner = [found for child in cluster.children if (found := self.cluster(child)) is not None]
             for each in sorted(inner, key=lambda found: not found.changes):
-                is_wanted = bool(each.changes) if self.is_overlay else each.sort != "repeated"
+                is_wanted = each.sort != "repeated" and (bool(each.changes) or not self.is_overlay)
                 if is_wanted and seen + len(each.children) <= most:
                     opened.add(each.number)
                     waiting.append(each)

@@ -6,7 +6,7 @@ const SIGNS = {added: "+", removed: "\u2212", changed: "~"};
 const MOST_BOXES = 3000;
 const SVG = "http://www.w3.org/2000/svg";
 // Rows of texts with an index are shorter than objects with names: a graph has thousands.
-const NAME = 0, LABEL = 1, PLACE = 2, SORT = 3, STATUS = 4, VALUE = 5, FACTS = 6, SIDES = 7;
+const NAME = 0, LABEL = 1, PLACE = 2, SORT = 3, STATUS = 4, VALUE = 5, FACTS = 6, CHANGE = 7, SIDES = 8;
 
 const clipped = (text, most = LONGEST_LABEL) => [...text].length <= most ? text : [...text].slice(0, most - 1).join("") + "\u2026";
 

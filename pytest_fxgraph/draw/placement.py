@@ -13,6 +13,7 @@ from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
 from pytest_fxgraph.report.printable import counted
 
 CHARACTER, LINE = 7.25, 15  # of the font, in pixels
+_VALUE_CHARACTER = 5.75  # of the smaller font of shapes
 MARGIN, HEADER = 12, 20  # in a cluster: at all sides, and for its title
 LONGEST_LABEL = 38
 _ACROSS, _DOWN = 18, 34  # between boxes
@@ -69,9 +70,15 @@ def clipped_label(text: str) -> str:
 
 
 def node_size(node: DrawnNode) -> tuple[float, float]:
-    """Return width and height of a node's box."""
-    lines = [clipped_label(text) for text in (node.label, node.place) if text]
-    return round(max(map(len, lines), default=0) * CHARACTER + 18), LINE * len(lines) + 9
+    """Return width and height of a node's box, which is as wide as the shape below it."""
+    lines = node_lines(node)
+    width = max(map(len, lines)) * CHARACTER + 18
+    return round(max(width, _width_of_value(node))), LINE * len(lines) + 9
+
+
+def node_lines(node: DrawnNode) -> list[str]:
+    """Return the lines in the box of a node: its operation, place and changed field."""
+    return [clipped_label(node.label), *(clipped_label(text) for text in (node.place, node.change) if text)]
 
 
 def cluster_lines(cluster: Cluster) -> tuple[str, str]:
@@ -83,9 +90,14 @@ def cluster_lines(cluster: Cluster) -> tuple[str, str]:
 SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 - a minus sign
 
 
-def closed_size(cluster: Cluster) -> tuple[float, float]:
-    """Return width and height of a closed cluster's box."""
-    return round(max(map(len, cluster_lines(cluster))) * CHARACTER + 30), 2 * LINE + 11
+def closed_size(picture: Picture, cluster: Cluster) -> tuple[float, float]:
+    """Return width and height of a closed cluster's box, which is as wide as any shape below it."""
+    width = max(map(len, cluster_lines(cluster))) * CHARACTER + 30
+    return round(max([width, *(_width_of_value(picture.nodes[each]) for each in cluster.ports_out)])), 2 * LINE + 11
+
+
+def _width_of_value(node: DrawnNode) -> float:
+    return len(clipped_label(node.value)) * _VALUE_CHARACTER
 
 
 class _Inside:
@@ -132,7 +144,7 @@ class _Inside:
         if inside is not None:
             return inside.width, inside.height
         inner = self._picture.cluster(child)
-        return node_size(self._picture.nodes[child]) if inner is None else closed_size(inner)
+        return node_size(self._picture.nodes[child]) if inner is None else closed_size(self._picture, inner)
 
     def boxes(self, left: float = 0.0, top: float = 0.0) -> Iterator[Box]:
         """Yield all boxes, for a corner of the cluster at this place."""

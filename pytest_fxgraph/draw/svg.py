@@ -15,6 +15,7 @@ from pytest_fxgraph.draw.placement import (
     Point,
     clipped_label,
     cluster_lines,
+    node_lines,
     placement_of,
 )
 from pytest_fxgraph.report.change_text import clipped
@@ -65,8 +66,8 @@ def _closed_cluster(box: Box, cluster: Cluster) -> str:
 
 def _node(box: Box, node: DrawnNode) -> str:
     radius = {"input": 14, "output": 14, "state": 2}.get(node.sort, 5)
-    lines = [_line(box, 0, clipped_label(node.label), "label")]
-    lines += [_line(box, 1, clipped_label(node.place), "place")] if node.place else []
+    first, *further = node_lines(node)
+    lines = [_line(box, 0, first, "label"), *(_line(box, row, text, "place") for row, text in enumerate(further, 1))]
     title = "\n".join([node.name, *(f"{fact.what}: {clipped(fact.obtained or fact.expected)}" for fact in node.facts)])
     return _group(f"node {node.sort} {node.status}", title, _rectangle(box, radius), *lines, _sign(box, node))
 
@@ -94,17 +95,18 @@ def _text(x: float, y: float, text: str, kind: str = "") -> str:
 
 
 def _values(picture: Picture, placement: Placement) -> Iterator[str]:
-    """Yield the shape of each value, once, at its node."""
-    told: set[tuple[int, tuple[int, ...]]] = set()
+    """Yield the shape below each box, unless values of several shapes leave the box."""
     opened = {box.child for box in placement.boxes if box.is_open}
+    shapes: dict[int, dict[str, Point]] = {}
     for line in placement.lines:
-        if line.source < 0 or line.source in opened or (line.source, line.values) in told or len(line.values) != 1:
-            continue
-        told.add((line.source, line.values))
-        value = clipped_label(picture.nodes[line.values[0]].value)
-        x, y = line.points[0]
-        if value and line.points[1][1] > y:
-            yield _text(x + 5, y + 11, value, "value")
+        if line.source >= 0 and line.source not in opened and line.points[1][1] > line.points[0][1]:
+            for value in line.values:
+                shapes.setdefault(line.source, {}).setdefault(picture.nodes[value].value, line.points[0])
+    for source, found in shapes.items():
+        cluster = picture.cluster(source)
+        shadow = 6 if cluster is not None and cluster.sort == "repeated" else 0
+        for value, (x, y) in found.items() if len(found) == 1 and "" not in found else ():
+            yield _text(x, y + 11 + shadow, clipped_label(value), "value")
 
 
 def path_text(points: list[Point]) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -16,10 +17,17 @@ BLOCK = (
 )
 
 
-def blocks(count: int, *, changed: int = -1) -> str:
+@pytest.fixture
+def folds_small_graphs(monkeypatch):
+    """Fold the small graphs of these tests, as if they were large."""
+    for module in ("builder", "picture"):
+        monkeypatch.setattr(f"pytest_fxgraph.draw.{module}.FEWEST_FOLDED", 0)
+
+
+def blocks(count: int, *, changed: Collection[int] = ()) -> str:
     texts = [BLOCK.format(number, f"c{number - 1}" if number else "x") for number in range(count)]
-    if changed >= 0:
-        texts[changed] = texts[changed].replace("torch.exp", "torch.log")
+    for number in changed:
+        texts[number] = texts[number].replace("torch.exp", "torch.log")
     return "\n".join(["%x = input x : float32[2, 3]", *texts, f"return %c{count - 1}"])
 
 
@@ -62,6 +70,7 @@ def test_a_module_that_is_called_twice_has_a_box_for_each_call():
     assert tree(picture_of(document(text), title="")) == ["x", ["m", "a", "b"], "c", ["m", "d", "e"], "output"]
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_of_blocks_that_repeat_the_first_is_drawn_and_the_others_are_one_box():
     picture = picture_of(document(blocks(6)), title="")
 
@@ -73,6 +82,7 @@ def test_of_blocks_that_repeat_the_first_is_drawn_and_the_others_are_one_box():
     assert picture.opened(150).isdisjoint(each.number for each in picture.clusters if each.sort == "repeated")
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_blocks_repeat_although_their_tensors_are_listed_first():
     tensors = [f"%w{number} = get layers.{number}.weight : float32[2]" for number in range(6)]
     calls = [
@@ -102,6 +112,7 @@ def chain_of(*operators: str) -> str:
     return "\n".join([*lines, f"return %{before}"])
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 @pytest.mark.parametrize(
     ("blocks", "labels"),
     [
@@ -118,6 +129,7 @@ def test_blocks_that_follow_each_other_are_repetitions(blocks, labels):
     assert boxes_of_repetitions(chain_of(*blocks).replace("f.-", "f.g").replace("%-", "%g")) == labels
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_blocks_within_blocks_repeat_where_the_outer_blocks_differ():
     lines, before = ["%x = input x"], "x"
     for stage in (0, 1):
@@ -133,6 +145,7 @@ def test_blocks_within_blocks_repeat_where_the_outer_blocks_differ():
     ]
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_modules_of_a_list_repeat_without_a_box_of_their_own_if_their_settings_are_equal():
     calls = [f"%m{n} = self.{n}(%{f'm{n - 1}' if n else 'x'})" for n in range(9)]
     graph = document("\n".join(["%x = input x", *calls, "return %m8"]))
@@ -146,6 +159,7 @@ def test_modules_of_a_list_repeat_without_a_box_of_their_own_if_their_settings_a
     assert labels(8, 8, 8, 8, 8, 8, 8, 8, 9) == ["7 more: 1 .. 7"]
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_parameters_that_torch_export_made_inputs_belong_to_their_layers():
     inputs = [f"%p_layers_{n}_weight = input p_layers_{n}_weight : float32[4]" for n in range(8)]
     layers = [f"%m_{n} = aten.mul(%{f'm_{n - 1}' if n else 'x'}, %p_layers_{n}_weight) @ layers.{n}" for n in range(8)]
@@ -155,6 +169,7 @@ def test_parameters_that_torch_export_made_inputs_belong_to_their_layers():
     assert boxes_of_repetitions(text) == ["7 more: layers.1 .. layers.7"]
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_constants_that_tracing_numbered_do_not_keep_layers_apart():
     lines = ["%x = input x"]
     for layer in range(6):
@@ -220,8 +235,9 @@ def test_a_value_is_told_by_its_shapes(value, short):
     assert short_value(value) == short
 
 
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_what_changed_is_marked_and_what_is_far_from_it_is_folded():
-    picture = picture_of(document(blocks(8)), document(blocks(8, changed=4)), title="")
+    picture = picture_of(document(blocks(8)), document(blocks(8, changed=[4])), title="")
 
     changed = [node for node in picture.nodes if node.status]
     assert [(node.name, node.label, node.status) for node in changed] == [("b4", "exp → log", "changed")]
@@ -230,6 +246,70 @@ def test_what_changed_is_marked_and_what_is_far_from_it_is_folded():
     assert block == ["layers.4", "a4", "b4", "c4"]
     opened = [cluster.label for cluster in picture.clusters if cluster.number in picture.opened(150)]
     assert opened == ["", "layers", "layers.4"]
+
+
+def labels_of(picture: Picture, sort: str) -> list[str]:
+    return [cluster.label for cluster in picture.clusters if cluster.sort == sort]
+
+
+def test_a_graph_of_fewer_than_40_nodes_is_drawn_whole():
+    small, large = blocks(12), blocks(13)  # 38 and 41 nodes
+    for count, text, is_folded in ((12, small, False), (13, large, True)):
+        alone = picture_of(document(text), title="")
+        changed = picture_of(document(text), document(blocks(count, changed=[6])), title="")
+        assert (labels_of(alone, "repeated") != [], labels_of(changed, "unchanged") != []) == (is_folded, is_folded)
+        assert (changed.opened(150) == changed.all_opened()) is not is_folded
+
+
+def test_equal_edits_of_blocks_are_drawn_once():
+    edited = picture_of(document(blocks(20)), document(blocks(20, changed=range(4, 16))), title="")
+
+    assert labels_of(edited, "repeated") == [f"{TIMES}12, 11 more: layers.5 .. layers.15"]
+    assert labels_of(edited, "unchanged") == ["unchanged: layers.0 .. layers.3", "unchanged: layers.16 .. layers.19"]
+    opened = [cluster.label for cluster in edited.clusters if cluster.number in edited.opened(150)]
+    assert opened == ["", "layers", "layers.4"]
+
+
+def test_another_edit_of_a_block_keeps_the_block_apart():
+    other = blocks(20, changed=range(20)).replace("%b7 = torch.log", "%b7 = torch.cos")
+
+    edited = picture_of(document(blocks(20)), document(other), title="")
+
+    assert labels_of(edited, "repeated") == [
+        f"{TIMES}7, 6 more: layers.1 .. layers.6",
+        f"{TIMES}12, 11 more: layers.9 .. layers.19",
+    ]
+
+
+def changed_line(before: str, after: str) -> str:
+    graphs = [f"%x = input x\n%a = {text}\n%b = torch.neg(%a)\nreturn %b" for text in (before, after)]
+    return picture_of(*map(document, graphs), title="").nodes[1].change
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("torch.softmax(%x, dim=-1)", "torch.softmax(%x, dim=1)", "dim -1 → 1"),
+        ("torch.sum(%x, 1)", "torch.sum(%x, 1, keepdim=True)", "keepdim nothing → True"),
+        ("torch.roll(%x, (2, 2))", "torch.roll(%x, (1, 1))", "args[1] 2 → 1"),
+        ("torch.roll(%x, 2, dims=1)", "torch.roll(%x, 3, dims=0)", "args[1] 2 → 3, +1 more"),
+        ("torch.exp(%x)", "torch.log(%x)", ""),  # the label tells it
+    ],
+)
+def test_the_changed_field_stands_at_the_node(before, after, line):
+    assert changed_line(before, after) == line
+
+
+def test_a_changed_setting_of_a_module_stands_at_its_node():
+    graphs = [
+        replace(
+            document("%x = input x\n%a = self.conv(%x)\nreturn %a"),
+            modules=(ModuleRecord("conv", "torch.nn.Conv2d", (("in_channels", "3"), ("stride", stride))),),
+        )
+        for stride in ("(2, 2)", "(1, 1)")
+    ]
+
+    assert [node.change for node in picture_of(*graphs, title="").nodes] == ["", "stride 2 → 1", ""]
 
 
 def test_added_and_removed_nodes_and_edges_are_marked():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,81 @@ def test_paper_shows_the_whole_picture_and_the_view_comes_back(browser, tmp_path
     assert on_paper[0] >= 0
     assert on_paper[1] <= 1300
     assert page.ask(look) == before
+
+
+# Pairs of labels, or of a label and a box around another label, that overlap by more than the edge of a letter.
+OVERLAPS = """(() => {
+  const found = [];
+  for (const pane of document.querySelectorAll(".pane:not([hidden])")) {
+    const frame = (e) => [e, e.getBBox()], texts = [...pane.querySelectorAll("text")].map(frame);
+    const boxes = [...pane.querySelectorAll(".node > rect, .folded > rect")].map(frame);
+    const meet = (a, b) => Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x) > 1
+      && Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y) > 2;
+    texts.forEach(([text, at], index) => {
+      for (const [other, there] of texts.slice(index + 1))
+        if (meet(at, there)) found.push([text.textContent, other.textContent]);
+      for (const [box, there] of boxes)
+        if (box.parentElement !== text.parentElement && meet(at, there)) found.push([text.textContent, "a box"]);
+    });
+  }
+  return [document.querySelectorAll(".pane:not([hidden]) text").length, found];
+})()"""
+SHAPE = "float32[{0}, 12, 197, 197]"
+WIDE = """
+%a = input a : SHAPE
+%b = input b : SHAPE
+%c = input c : SHAPE
+%d = torch.addcmul(%a, %b, %c) : SHAPE @ layers.0
+%e = torch.relu(%d) : SHAPE @ layers.0
+%f = torch.tanh(%d) : SHAPE @ layers.0
+%g = torch.{1}(%e, %f) : SHAPE @ layers.0
+%h = torch.split(%g, {0}) : (SHAPE, SHAPE) @ layers.1.deeply.nested
+%i = operator.getitem(%h, 0) : SHAPE @ layers.1.deeply.nested
+%j = operator.getitem(%h, 1) : SHAPE @ layers.1.deeply.nested
+%k = torch.add(%i, %j) : SHAPE @ layers.1.deeply.nested
+%l = torch.add(%k, %a) : SHAPE @ layers.1
+return %l
+""".replace("SHAPE", SHAPE)
+
+
+def edited_everywhere(count: int) -> PageGraph:
+    """Return an overlay in which the same edit was made in each layer."""
+    plain = layers(count)
+    nodes = [node._replace(target=node.target.replace("relu", "tanh")) for node in plain.nodes]
+    return PageGraph("net.yaml", "mismatch", expected=plain, obtained=replace(plain, nodes=tuple(nodes)))
+
+
+@pytest.mark.parametrize("name", ["wide", "small", "large", "repeated"])
+def test_no_label_lies_over_another(browser, tmp_path, name):
+    wide = PageGraph("w", expected=document(WIDE.format(2, "add")), obtained=document(WIDE.format(4, "mul")))
+    graphs = {"wide": wide, "small": differing(6, 3), "large": differing(40, 20), "repeated": edited_everywhere(20)}
+    page = opened(browser, tmp_path, graphs[name])
+
+    for script in ("v.zoom(1)", "v.openAll()", "v.split()"):
+        page.ask(f"(v => {{ {script}; v.view.scale = 1; v.move() }})(document.querySelector('.stage').view)")
+        page.settle()  # a browser measures letters at the scale in which they were painted last
+        page.ask("document.querySelectorAll('.unseen').forEach(e => e.classList.remove('unseen'))")
+        count, overlaps = page.ask(OVERLAPS)
+        assert count > 10
+        assert overlaps == []
+
+
+def test_equal_edits_are_drawn_once_and_the_others_are_opened_on_request(browser, tmp_path):
+    page = opened(browser, tmp_path, edited_everywhere(20))
+    drawn = "[...document.querySelectorAll('.node.changed')].length"
+    assert page.ask(drawn) == 1
+    assert page.ask("document.querySelector('.folded.repeated .label').textContent").startswith(
+        "\N{MULTIPLICATION SIGN}20"
+    )
+    page.ask("document.querySelector('.stage').view.step(1)")
+    assert said(page) == "change 1 of 1"
+
+    page.click(".folded.repeated .label")
+
+    assert page.ask("document.querySelectorAll('.folded.changed').length") == 19
+    page.ask("document.querySelector('.stage').view.step(1)")
+    assert said(page) == "change 2 of 20"
+    assert page.ask(drawn) == 2
 
 
 def test_what_lies_outside_of_the_window_is_not_painted_but_keeps_the_focus(browser, tmp_path):
