@@ -9,7 +9,6 @@ import ast
 import dis
 import functools
 import inspect
-import textwrap
 from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import NamedTuple
@@ -38,7 +37,7 @@ class CaughtCalls:
     """The `try` statements of the functions that one trace may run."""
 
     def __init__(self, codes: Iterable[CodeType]) -> None:
-        self._lines = {inner: lines for code in codes if (lines := _caught_lines(code)) for inner in _with_inner(code)}
+        self._lines = {inner: lines for code in codes for inner in _with_inner(code) if (lines := _caught_lines(inner))}
 
     def errors_here(self) -> tuple[str, ...]:
         """Return the names of the errors that the running code would catch if the call that it makes failed."""
@@ -64,10 +63,13 @@ def _caught_lines(code: CodeType) -> tuple[CaughtLines, ...]:
     if dis.opmap["POP_EXCEPT"] not in code.co_code[::2]:  # the end of a handler, or of a with block
         return ()
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, SyntaxError):  # no source, or a lambda in the middle of a statement
+        source = inspect.getsource(code)
+        is_inside = source[0].isspace()
+        # Not dedented: a text in the function may have lines without indentation.
+        tree = ast.parse(f"if True:\n{source}" if is_inside else source)
+    except (OSError, SyntaxError):  # no source, or a file that has changed
         return ()
-    ast.increment_lineno(tree, code.co_firstlineno - 1)
+    ast.increment_lineno(tree, code.co_firstlineno - (2 if is_inside else 1))
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Try):

@@ -83,14 +83,15 @@ def has_forward_hooks(module: nn.Module) -> bool:
 
 
 def run_root(root: nn.Module, forward: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Run the forward of the root, given as a function that takes the root, and its hooks, as a call does."""
+    """Run the forward of the root, given as a function that takes its arguments, and its hooks, as a call does."""
     _refuse_backward_hooks(root, "")
-    if not args or args[0] is not root or not (root._forward_hooks or root._forward_pre_hooks):
+    if not (root._forward_hooks or root._forward_pre_hooks):
         return forward(*args, **kwargs)
+    takes_root = bool(args) and args[0] is root  # a forward of the instance does not
     before = vars(root).get("forward")
-    vars(root)["forward"] = functools.partial(forward, root)
+    vars(root)["forward"] = functools.partial(forward, root) if takes_root else forward
     try:
-        return REPLACEMENTS.original(nn.Module, "_call_impl")(root, *args[1:], **kwargs)
+        return REPLACEMENTS.original(nn.Module, "_call_impl")(root, *args[takes_root:], **kwargs)
     finally:
         if before is None:
             del vars(root)["forward"]

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
-from fixtures.oracle import assert_same
+from fixtures.oracle import assert_same, assert_same_success
 from fxcore import CodeGen, Graph
 from fxcore.errors import FxError
 from fxcore.graph import break_cycles
@@ -133,6 +133,36 @@ def test_a_copy_of_3000_nodes_is_no_deep_recursion():
     module = fxcore.symbolic_trace(chain)
 
     assert len(copy.deepcopy(module.graph).nodes) == len(pickle.loads(pickle.dumps(module)).graph.nodes) == 3002
+
+
+def test_a_copy_of_a_graph_without_output_returns_none():
+    def copied(fx):
+        source, values = fx.Graph(), {}
+        source.call_function(torch.relu, (source.placeholder("x"),))
+        graph = fx.Graph()
+        return graph.graph_copy(source, values), graph, [node.name for node in values.values()]
+
+    assert_same_success(copied)
+
+
+def test_all_nodes_are_cleared_and_nodes_renamed_as_in_torch_fx():
+    def names(fx):
+        graph = fx.symbolic_trace(function).graph
+        relu = next(node for node in graph.nodes if node.target is torch.relu)
+        relu.meta["of"] = "relu"
+        relu._rename("relu")
+        relu._rename("x")
+        named = [node.name for node in graph.nodes]
+        if hasattr(graph, "_clear_nodes"):
+            graph._clear_nodes()
+        return named, relu.name
+
+    assert_same_success(names)
+    graph = fxcore.symbolic_trace(function).graph
+    relu = next(node for node in graph.nodes if node.target is torch.relu)
+    relu.meta["of"] = "relu"
+    graph._clear_nodes()
+    assert (list(graph.nodes), relu.meta) == ([], {})
 
 
 def test_copying_nodes_of_another_graph_maps_what_they_read():

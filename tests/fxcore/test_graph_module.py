@@ -126,7 +126,10 @@ def test_submodules_are_added_and_deleted_as_in_torch_fx():
     def answers(fx):
         module = fx.symbolic_trace(nn.Sequential(nn.Linear(1, 1)))
         added = [module.add_submodule(path, nn.ReLU()) for path in ("a.b.c", "0.weight.x", "d")]
-        deleted = [module.delete_submodule(path) for path in ("a.b", "none", "0.weight", "a.none.x")]
+        deleted = [
+            module.delete_submodule(path)
+            for path in ("a.b", "none", "0.weight", "a.none.x", "0.weight.shape", "0", "0")
+        ]
         return added, deleted, [name for name, _ in module.named_modules()]
 
     assert_same(answers)

@@ -110,3 +110,54 @@ def test_calls_behind_the_block_make_no_guard():
             return y.exp()
 
     assert guards_of(decided, torch.ones(3)) == ["mul(...) raises no BaseException"]
+
+
+WEIGHT = torch.ones(4, 2)
+
+
+def in_an_inner_function(x):
+    def product(x):
+        try:
+            return x @ WEIGHT
+        except RuntimeError:
+            return x.sum()
+
+    return product(x)
+
+
+def called_behind_the_block(x):
+    try:
+
+        def product(x):
+            return x @ WEIGHT
+    except RuntimeError:
+        return x
+    return product(x)
+
+
+def with_a_text(x):
+    text = """
+a line without indentation
+"""
+    try:
+        return x @ WEIGHT
+    except (torch.linalg.LinAlgError, RuntimeError):
+        return x.sum() * len(text)
+
+
+without_source = {"WEIGHT": WEIGHT}
+exec("def call(x):\n    try:\n        return x @ WEIGHT\n    except RuntimeError:\n        return x", without_source)
+
+PLACES = {
+    "in an inner function": (in_an_inner_function, ["matmul(...) raises no RuntimeError"]),
+    "in an inner function that is called behind the block": (called_behind_the_block, []),
+    "in a function with a text": (with_a_text, ["matmul(...) raises no LinAlgError or RuntimeError"]),
+    "in a function without source": (without_source["call"], []),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_block_is_found_in_the_source_of_its_own_function(place):
+    function, guards = PLACES[place]
+
+    assert guards_of(function, torch.ones(3, 4)) == guards

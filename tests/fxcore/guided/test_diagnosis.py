@@ -13,6 +13,7 @@ from torch import nn
 
 import fxcore
 from fxcore.guided import diagnosis
+from fxcore.guided.diagnosis import Diagnosis, Obstacle
 from tests.fxcore.guided import test_every_failure, test_numpy_calls
 
 PROGRAMS = [*test_every_failure.PROGRAMS, *test_numpy_calls.PROGRAMS]
@@ -184,3 +185,18 @@ def test_an_obstacle_in_the_result_of_forward_has_the_line_of_its_return():
     found = fxcore.diagnose(returns_an_object, torch.rand(2, 3))
 
     assert [each.source for each in found.obstacles] == ["return threading.Lock(), x"]
+
+
+def test_a_text_of_many_obstacles_ends_with_their_number():
+    obstacles = tuple(Obstacle("", "model.py", line, "", "reason", "cure") for line in range(9))
+
+    *told, last = str(Diagnosis(obstacles, ())).splitlines()
+
+    assert last == "and 3 more places"
+    assert told == [text for each in obstacles[:6] for text in (f"model.py:{each.line}", "  reason", "  cure")]
+
+
+def test_an_error_of_another_library_is_told_with_its_class():
+    found = diagnosis._DiagnosingTracer([], ()).obstacle_of(ValueError("a number is needed\nmore"), "layer")
+
+    assert (found.reason, found.file, found.module_path) == ("ValueError: a number is needed", "", "layer")

@@ -753,3 +753,45 @@ def test_a_switch_on_a_size_takes_the_branch_of_the_run():
     assert torch.equal(graph_module(x), x.cos())
     x = torch.rand(3, 4)
     assert torch.equal(graph_module(x), x.tan())
+
+
+def repeated(x):
+    return while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y * 2), (torch.zeros((), device=x.device), x))[1]
+
+
+WITHOUT_MEMORY = {
+    "map": (lambda x: map_rows(lambda row: row.sum(0), x), [(5, 3)]),
+    "scan": (lambda x: scan(lambda a, b: (a + b, a[:2].sum(0)), torch.zeros(4, 3).to(x), x), [(4, 3), (5, 3)]),
+    "associative_scan": (lambda x: associative_scan(torch.add, x, 1, combine_mode="generic"), [(5, 4, 3)]),
+    "while_loop": (repeated, [(5, 4, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_MEMORY)
+def test_results_without_memory_have_the_shapes_of_the_operator(name):
+    function, shapes = WITHOUT_MEMORY[name]
+
+    def program(x):
+        results = function(x)
+        results = results if isinstance(results, tuple) else (results,)
+        if [tuple(each.shape) for each in results] != shapes:
+            raise ValueError([each.shape for each in results])
+        return results
+
+    x = torch.rand(5, 4, 3)
+    fxcore.symbolic_trace(program, example_inputs=x)
+    fxcore.symbolic_trace(program, example_inputs=x.to("meta"))
+
+
+@pytest.mark.skipif(not IS_RECENT, reason="the operator of this torch has other arguments")
+def test_the_function_of_an_associative_scan_sees_whole_rows():
+    def combined(a, b):
+        return [a + b if a.shape[-1] == 4 else a * b]
+
+    x = torch.rand(5, 4)
+
+    graph_module = fxcore.symbolic_trace(
+        lambda x: HIGHER_ORDER.associative_scan(combined, [x], ())[0], example_inputs=x
+    )
+
+    torch.testing.assert_close(graph_module(x), x.cumsum(0))

@@ -446,3 +446,46 @@ def test_the_length_of_a_tensor_stays_free():
     assert not list(graph_module.graph.guards)
     x = torch.rand(5, 3)
     assert torch.equal(graph_module(x), spread(x))
+
+
+class Kind(type):
+    """A class of classes."""
+
+
+def answers_of_type():
+    class Made(type):
+        pass
+
+    found = [
+        *(issubclass(Kind, type), issubclass(int, type), isinstance(int, type), isinstance(1, type)),
+        *(Made.__mro__[1:] == Kind.__mro__[1:], type.__name__, type[int], type | None, None | type),
+        *({type: 1}.get(type(int)), type("Other", (), {}).__name__, type.mro(Kind)),
+    ]
+    return [*found, type == type(int), type != int, type == type]  # noqa: E721
+
+
+EXPECTED_OF_TYPE = answers_of_type()
+
+
+def test_the_class_type_itself_keeps_its_answers_in_traced_code():
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x + (answers_of_type() == EXPECTED_OF_TYPE), example_inputs=torch.ones(2)
+    )
+
+    assert graph_module(torch.ones(2)).tolist() == [2, 2]
+    assert not graph_module.graph.guards
+
+
+def test_a_missing_item_of_a_list_that_the_code_catches_is_a_guard():
+    def second_or_first(items):
+        try:
+            return items[1]
+        except IndexError:
+            return items[0] * 2
+
+    x = torch.ones(2)
+    graph_module = fxcore.symbolic_trace(second_or_first, example_inputs=([x],))
+
+    assert torch.equal(graph_module([x]), x * 2)
+    with pytest.raises(GuardError, match="len"):
+        graph_module([x, x])

@@ -357,6 +357,10 @@ def adds_to_the_input(model):
     model.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
 
 
+def has_a_forward_of_its_own(model):
+    model.forward = lambda x: x.relu() + 1
+
+
 def changes_inputs_by_name(model):
     model.register_forward_pre_hook(lambda module, args, kwargs: ((args[0] * 3,), kwargs), with_kwargs=True)
 
@@ -418,6 +422,9 @@ SOUND |= {
     "enclosed_tensor": lambda: model_of(writes_an_enclosed_tensor()),
     "features_of_a_hook": lambda: model_of(uses_features(FEATURES), keeps_features(FEATURES)),
     "inputs_of_a_hook": lambda: model_of(uses_features(INPUTS), keeps_inputs(INPUTS)),
+    "hooks_of_a_root_with_a_forward_of_its_own": lambda: model_of(
+        calls_fc, doubles_the_result, adds_to_the_input, has_a_forward_of_its_own
+    ),
     "hooks_of_the_root": lambda: model_of(calls_fc, doubles_the_result, adds_to_the_input, changes_inputs_by_name),
     "hook_of_a_leaf": lambda: model_of(calls_fc, doubles_in_the_leaf),
     "parametrization": lambda: model_of(calls_fc_and_reads_its_weight, parametrized),

@@ -200,6 +200,13 @@ def numpy_out(x):
     return torch.from_numpy(a)
 
 
+@PROGRAMS.refused("copyto() of numpy writes traced values into an array that is not traced")
+def numpy_copyto_of_another_size(x):
+    a = np.zeros((2, 3), dtype=np.float32)
+    np.copyto(a, x.numpy()[:2])
+    return torch.from_numpy(a)
+
+
 @PROGRAMS.traced
 def numpy_copyto(x):
     a = np.zeros(x.shape, dtype=np.float32)

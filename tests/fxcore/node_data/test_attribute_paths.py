@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from fxcore.node_data import attribute_paths
 from fxcore.node_data.attribute_paths import (
     copy_attribute,
     delete_attribute,
@@ -97,6 +98,15 @@ def test_deleting_takes_only_the_last_part():
     assert list(root.state_dict()) == ["0.weight"]
 
 
+@pytest.fixture
+def no_replaced_init(monkeypatch):
+    """Let the `nn.Module.__init__` of now count as torch's own: Dynamo replaces it at its first compilation."""
+    monkeypatch.setattr(attribute_paths, "_MODULE_INIT", nn.Module.__init__)
+    attribute_paths._empty_attributes.cache_clear()
+    yield
+    attribute_paths._empty_attributes.cache_clear()
+
+
 def copy_of_inner_relu():
     source, destination = nn.Module(), nn.Module()
     source.inner = nn.Sequential(nn.ReLU())
@@ -104,7 +114,7 @@ def copy_of_inner_relu():
     return destination.inner
 
 
-def test_a_module_made_on_the_way_has_all_that_an_empty_module_has_for_itself():
+def test_a_module_made_on_the_way_has_all_that_an_empty_module_has_for_itself(no_replaced_init):
     made, other = copy_of_inner_relu(), copy_of_inner_relu()
     made._modules.clear()
 
@@ -143,7 +153,7 @@ def test_a_module_takes_the_place_of_a_tensor_or_number(own):
     assert "block" not in vars(made)
 
 
-def test_modules_on_the_way_have_containers_of_their_own():
+def test_modules_on_the_way_have_containers_of_their_own(no_replaced_init):
     source, one, other = nn.Sequential(nn.Sequential(nn.Linear(1, 1))), nn.Module(), nn.Module()
     copy_attribute(source, one, "0.0.weight")
     copy_attribute(source, other, "0.0.bias")

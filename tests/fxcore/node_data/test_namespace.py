@@ -92,3 +92,13 @@ def test_names_are_kept_exactly_where_each_value_gets_its_own(names):
 
     assert Namespace().keeps(names) == (given == names and bool(names))
     assert not (names and namespace.keeps(["unused"]))  # other names may have taken it
+
+
+def test_a_name_is_kept_for_one_object():
+    names, first = Namespace(), object()
+
+    names.associate_name_with_obj("x", first)
+
+    assert names.create_name("another", first) == "x"
+    with pytest.raises(AssertionError, match="has a name already"):
+        names.associate_name_with_obj("y", first)

@@ -43,6 +43,26 @@ def test_a_value_of_another_graph_is_named():
     assert "Argument 'input_1' of Node '_0' does not belong to this Graph" in refusal(graph, RuntimeError)
 
 
+def test_a_value_that_is_erased_is_named_with_the_cure():
+    graph, (_, linear, relu, output) = fresh()
+    relu.replace_all_uses_with(linear)
+    graph.erase_node(relu)
+
+    output.args = (relu,)
+
+    assert refusal(graph, RuntimeError).endswith(
+        "It was erased from the graph while it still had a reader; replace its uses first with replace_all_uses_with()"
+    )
+
+
+def test_a_node_of_another_graph_is_named():
+    graph, (_, linear, *_) = fresh()
+
+    linear.graph = fxcore.Graph()
+
+    assert refusal(graph, RuntimeError).startswith("Node '_0' does not belong to this Graph! Make it with this graph's")
+
+
 def test_two_nodes_of_one_name_are_refused():
     graph, (_, _, relu, _) = fresh()
 
