@@ -519,7 +519,7 @@ def test_ranges_that_this_torch_does_not_keep_are_an_error_and_never_empty(front
     found = capture(models.Prints(), X, frontend=frontend, dynamic_shapes=True)
 
     assert len(found.graphs) > 0
-    with pytest.raises(CaptureError, match="has no ShapeEnv.var_to_range, from which Capture.range_constraints"):
+    with pytest.raises(CaptureError, match=r"has no ShapeEnv.var_to_range, from which Capture.range_constraints"):
         _ = found.range_constraints
 
 
@@ -556,9 +556,7 @@ def test_functions_left_to_python_are_unknown_without_the_record_of_torch(monkey
 
     assert len(found.graphs) == 1
     for read in (lambda: found.skipped, lambda: found.fallbacks, lambda: found.breaks):
-        with pytest.raises(
-            CaptureError, match=r"has no torch\._dynamo\.utils\.get_compilation_metrics, from which Cap"
-        ):
+        with pytest.raises(CaptureError, match=r"has no torch\._dynamo\.utils\.get_compilation_metrics"):
             read()
 
 
