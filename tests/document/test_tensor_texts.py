@@ -167,3 +167,12 @@ def test_the_places_of_huge_numbers_are_summed_up_as_those_of_small_ones():
 
     assert len(set(sketches)) == 1
     assert constant_text(numbers.flip(0), "close").rpartition("sketch=")[2] != sketches[0]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 0.1, 65504.0, 3e38])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_odd_numbers_come_back_from_their_text(value, dtype):
+    tensor = torch.tensor([value]).to(dtype)
+    text = constant_text(tensor, "exact")
+
+    assert torch.equal(torch.tensor(eval(text, {"inf": math.inf}), dtype=dtype), tensor)
