@@ -37,9 +37,6 @@ class Origins:
 
     def scope(self, node: Any) -> str | None:
         """Give the path of the module whose forward made a node; None for the outermost."""
-        frame = unread_frame(node)
-        if frame is not None:
-            return self.scope_of_frame(frame, node.op, node.target)
         stack = node.meta.get("nn_module_stack")
         if not stack:
             return None

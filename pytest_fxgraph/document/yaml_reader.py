@@ -23,7 +23,7 @@ _TRUTH = {"true": True, "false": False}
 class Record(dict[str, Any]):
     """A mapping that knows its line, and those of its keys."""
 
-    line: int = 0
+    line: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -33,7 +33,7 @@ class Record(dict[str, Any]):
 class Items(list[Any]):
     """A sequence that knows its line."""
 
-    line: int = 0
+    line: int
 
 
 def read_yaml(text: str) -> Any:

@@ -29,7 +29,7 @@ from pytest_fxgraph.equivalence.preparation import follow_mode, set_mode, traini
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
 from pytest_fxgraph.equivalence.search.judging import quiet
-from pytest_fxgraph.equivalence.search.recipe import layouts_for, place
+from pytest_fxgraph.equivalence.search.recipe import layouts_for, other_dtypes, place
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
@@ -38,8 +38,6 @@ Kind = Literal["size", "tensor", "dtype", "value", "structure", "argument", "mod
 EVERYWHERE = "every input"
 MODEL = "the model"
 CALL = "the call"
-_FLOATS = (torch.float32, torch.float64, torch.bfloat16)
-_INTEGERS = (torch.int64, torch.int32, torch.bool)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,11 +151,9 @@ def _changes_of_tensor(path: str, tensor: torch.Tensor) -> Iterator[Change]:
         for other in _other_sizes(size):
             words = f"has {other} in dimension {dim}, not {size}"
             yield Change("size", path, words, partial(_resized, dim=dim, size=other))
-    for dtype in _FLOATS if tensor.is_floating_point() else () if tensor.is_complex() else _INTEGERS:
-        if dtype is not tensor.dtype:
-            yield Change(
-                "dtype", path, f"is of {dtype}, not {tensor.dtype}", _of_tensor(partial(torch.Tensor.to, dtype=dtype))
-            )
+    for dtype in other_dtypes(tensor.dtype):
+        change = _of_tensor(partial(torch.Tensor.to, dtype=dtype))
+        yield Change("dtype", path, f"is of {dtype}, not {tensor.dtype}", change)
     yield Change("structure", path, "is None", _always(None))
     yield Change("tensor", path, "has one dimension more", _of_tensor(lambda each: each.unsqueeze(0)))
     if tensor.dim() and tensor.shape[0]:
@@ -214,7 +210,7 @@ def _other_values(value: Any) -> list[Any]:
     if isinstance(value, str):
         return [value + "_", "", None]
     if isinstance(value, torch.dtype):
-        return [dtype for dtype in _FLOATS if dtype is not value]
+        return other_dtypes(value)
     return []
 
 

@@ -149,10 +149,8 @@ def _absolute_error(expected: torch.Tensor, obtained: torch.Tensor) -> torch.Ten
     return torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
 
 
-def _histogram(error: torch.Tensor, agrees: torch.Tensor) -> ErrorHistogram | None:
+def _histogram(error: torch.Tensor, agrees: torch.Tensor) -> ErrorHistogram:
     """Count errors by power of ten, and errors within the tolerance apart."""
-    if not error.numel():
-        return None
     known = error.isfinite() & (error > 0)
     exact, not_finite = int((error == 0).sum()), int((~error.isfinite()).sum())
     if not known.any():

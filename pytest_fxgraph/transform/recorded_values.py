@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -114,12 +113,14 @@ def _follows_from_inputs(node: fxcore.Node) -> bool:
     """
     from torch._guards import detect_fake_mode
 
-    if not isinstance(overload_behind(node.target), OpOverload):
+    recorded, overload = node.meta[_RECORDED], overload_behind(node.target)
+    mode = detect_fake_mode([recorded])
+    # Outside of a fake mode, the call would compute on the user's data; an operator that writes would change it.
+    if mode is None or not isinstance(overload, OpOverload) or overload._schema.is_mutable:
         return False
-    recorded = node.meta[_RECORDED]
     try:
         args, kwargs = (map_values(each, _recorded_of) for each in (node.args, node.kwargs))
-        with globals_kept(), detect_fake_mode([recorded]) or nullcontext():
+        with globals_kept(), mode:
             computed = node.target(*args, **kwargs)
     except Exception:  # an operand has no recorded value, or the operator needs data
         return False

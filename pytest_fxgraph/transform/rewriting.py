@@ -58,9 +58,7 @@ def _place_of_match(match: InternalMatch) -> str:
     return _place(match.nodes_map[match.anchors[0]])
 
 
-def _place(node: object) -> str:
-    if not isinstance(node, fxcore.Node):
-        return repr(node)
+def _place(node: fxcore.Node) -> str:
     source = Origins(sources=True).source(node)
     return f"{node.name} ({source})" if source else node.name
 

@@ -28,6 +28,7 @@ from pytest_fxgraph.captures.capture import (
     explain_findings,
 )
 from pytest_fxgraph.captures.places import Place
+from pytest_fxgraph.captures.torch_internals import InternalsError
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
 X = torch.ones(2, 4)
@@ -506,3 +507,59 @@ def test_a_failed_comparison_of_findings_is_explained():
     assert explain_findings("!=", found, []) is None
     assert explain_findings("==", Findings(), [1]) is None
     assert explain_findings("==", [1], []) is None
+
+
+@pytest.mark.parametrize("frontend", ["dynamo", "make_fx"])
+def test_ranges_that_this_torch_does_not_keep_are_an_error_and_never_empty(frontend, monkeypatch):
+    def without_ranges(graph):
+        raise InternalsError("torch has no ShapeEnv.var_to_range, from which Capture.range_constraints is read")
+
+    module = {"dynamo": "dynamo", "make_fx": "ways"}[frontend]
+    monkeypatch.setattr(f"pytest_fxgraph.captures.{module}.shape_facts", without_ranges)
+    found = capture(models.Prints(), X, frontend=frontend, dynamic_shapes=True)
+
+    assert len(found.graphs) > 0
+    with pytest.raises(CaptureError, match=r"has no ShapeEnv.var_to_range, from which Capture.range_constraints"):
+        _ = found.range_constraints
+
+
+@pytest.mark.parametrize(
+    ("shapes", "ranges"),
+    [
+        ({"pair": ({0: 4}, None)}, []),
+        ({"pair": ({0: torch.export.Dim("n", min=2, max=9)}, None)}, [(2, 9)]),
+    ],
+)
+def test_sizes_of_tensors_inside_an_input_are_named_in_its_structure(shapes, ranges):
+    def added(pair):
+        return pair[0] + pair[1]
+
+    found = capture(added, ((torch.ones(4, 1), torch.ones(1, 3)),), dynamic_shapes=shapes)
+
+    assert [*found.range_constraints.values()] == ranges
+
+
+@pytest.mark.parametrize(
+    "shapes", [{"pair": ({0: 3},)}, {"pair": [(3, None), {}]}, {"flag": {0: 3}}, {"pair": ({0: {1: 2}}, None)}]
+)
+def test_sizes_in_another_structure_than_the_input_are_refused(shapes):
+    def added(pair, flag=True):
+        return pair[0] + pair[1] if flag else pair[0]
+
+    with pytest.raises(CaptureError, match="dynamic_shapes= has another structure than the inputs; give a dict of"):
+        capture(added, ((X, X), True), dynamic_shapes=shapes)
+
+
+def test_functions_left_to_python_are_unknown_without_the_record_of_torch(monkeypatch):
+    monkeypatch.delattr("torch._dynamo.utils.get_compilation_metrics")
+    found = capture(models.Whole(), X)
+
+    assert len(found.graphs) == 1
+    for read in (lambda: found.skipped, lambda: found.fallbacks, lambda: found.breaks):
+        with pytest.raises(CaptureError, match=r"has no torch\._dynamo\.utils\.get_compilation_metrics"):
+            read()
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(CaptureError, match="cannot capture an object of type int: hand over a module or function"):
+        capture(3, X)

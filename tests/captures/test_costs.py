@@ -151,3 +151,14 @@ def test_no_operator_of_the_zoo_lacks_a_formula(block_of, entry):
     block = block_of(entry.build().eval(), example_inputs=entry.example_inputs(), example_kwargs=entry.example_kwargs())
 
     assert block.uncounted == ()
+
+
+def test_an_exported_graph_that_does_not_run_is_refused(block_of):
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.ones(2, 5, device="meta")
+    weight = graph.call_function(torch.ones, (3, 4))
+    graph.output(graph.call_function(torch.mm, (x, weight)))
+
+    with pytest.raises(CaptureError, match=r"cannot count what the graph costs: .*at node 'mm'"):
+        block_of(torch.fx.GraphModule({}, graph))

@@ -13,6 +13,9 @@ from torch import nn
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from pytest_fxgraph import capture
+from pytest_fxgraph.captures.capture import Guard
+from pytest_fxgraph.captures.guards import guards_of
+from pytest_fxgraph.captures.torch_internals import GuardedValue
 from pytest_fxgraph.errors import InputsError
 
 X = torch.ones(2, 2)
@@ -326,3 +329,17 @@ def test_a_tensor_of_a_symbolic_size_or_of_a_class_is_told():
 def test_a_call_with_a_third_part_that_is_no_function_is_refused(call):
     with pytest.raises(InputsError, match=r"calls: expected \(args, kwargs\).* a function as third part"):
         capture(Net(), (X,), calls=[call])
+
+
+@pytest.mark.parametrize(
+    ("path", "guard"),
+    [
+        ("._modules['inner'].sizes", Guard("value", "inner.sizes", "1")),
+        (".cfg.depth", Guard("item", "cfg.depth", "1")),
+        (".items[0]", Guard("item", "items[0]", "1")),
+        ("._modules['inner']._modules['linear'].in_features", Guard("module", "inner.linear.in_features", "1")),
+        ("._modules['inner']", Guard("module", "inner", "1")),
+    ],
+)
+def test_guards_tell_attributes_of_the_user_from_their_parts_and_from_modules(path, guard):
+    assert guards_of([GuardedValue("value", f"L['self']{path}", "1")], Net(), "self") == [guard]

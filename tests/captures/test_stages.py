@@ -125,3 +125,13 @@ def test_stages_are_counted_shown_and_found_by_name_or_place():
     assert repr(stages) == "<stages: traced -> fused>"
     assert stages["fused"] is stages[1]
     assert stages.made_by("torch.relu") == {"relu": "traced"}
+
+
+def test_a_model_with_several_graphs_has_no_stages():
+    def broken(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x * 2
+
+    with pytest.raises(AssertionError, match="broken is not captured whole: 1 graph break, 2 graphs"):
+        FxStages()(broken, (torch.ones(2),), ["dynamo"])

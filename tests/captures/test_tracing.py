@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+import fxcore
+from fxcore.errors import VerificationError
 from pytest_fxgraph.captures.tracing import trace, trace_for_inputs, trace_to_read, traced_again_with_sources
 from pytest_fxgraph.errors import CaptureError, InputsError
 
@@ -490,3 +492,30 @@ def test_a_refused_model_is_left_without_constants():
         trace(model)
 
     assert [name for name in vars(model) if "constant" in name] == []
+
+
+def test_what_is_no_function_cannot_be_wrapped():
+    with pytest.raises(CaptureError, match="wrap: expected functions and names of functions, got 3"):
+        trace(double, wrap=(3,))
+
+
+def test_a_graph_that_computes_other_results_than_the_model_is_refused_where_it_was_to_be_verified(monkeypatch):
+    def refuse(*_):
+        raise VerificationError("the graph has other results at size 3")
+
+    monkeypatch.setattr("pytest_fxgraph.captures.tracing.verify_trace", refuse)
+
+    with pytest.raises(CaptureError, match="cannot trace Net: the graph has other results at size 3"):
+        trace(Net(), example_inputs=torch.rand(2, 4))
+    trace(Net(), example_inputs=torch.rand(2, 4), verify=False)
+
+
+@pytest.mark.parametrize("enforce_guards", [None, True, False])
+def test_guards_hold_as_the_caller_wants(enforce_guards):
+    traced = trace(ShapeDependent(), example_inputs=torch.rand(2, 4), enforce_guards=enforce_guards)
+
+    if enforce_guards is False:
+        traced(torch.rand(5, 4, 4))
+    else:
+        with pytest.raises(fxcore.errors.GuardError):
+            traced(torch.rand(5, 4, 4))

@@ -444,3 +444,24 @@ def test_the_note_of_a_trace_without_an_example_changes_no_printed_form():
 
     assert "note" not in printed
     assert fxcore.symbolic_trace(nn.Sequential(nn.Linear(3, 3))).graph.guards == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ("x", "x"),
+            "cannot write down node 'x': another node has this name; let the graph choose",
+        ),
+        (("x", "a b"), "cannot write down node 'a b': nodes cannot have this name"),
+    ],
+)
+def test_a_name_that_stands_for_no_single_node_is_refused(names, words):
+    graph = Graph()
+    first = graph.placeholder("x")
+    second = graph.call_function(torch.neg, (first,))
+    graph.output(second)
+    first.name, second.name = names
+
+    with pytest.raises(DocumentError, match=words):
+        build_document(GraphModule({}, graph))

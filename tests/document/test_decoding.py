@@ -145,3 +145,41 @@ def test_a_blank_line_in_the_code_of_an_inner_graph_comes_back_beside_letters_of
     document = GraphDocument((), (ModuleRecord("a", "torch.nn.ReLU", graph=inner),), (), "")
 
     assert decode(encode(document), "g.yaml") == document
+
+
+BLOCKS = "\n".join(f"  {'  ' * depth}%v = b{depth}(%{'0' if depth else 'x'}):" for depth in range(300))
+RECORDS = "\n".join(f"  {'  ' * depth}b{depth}:" for depth in range(300))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (TEXT.replace("graph: |\n", "graph: |2\n    input y\n"), "line 3: it is indented, and nothing that could hold"),
+        (
+            HEAD + "  %a_y = f(%x)\n  %y = a(%x):\n    %y = f(%0)\n    return %y\nend: true\n",
+            "line 6: two nodes are named",
+        ),
+        (HEAD + "notes: |\n  a\n    b\nend: true\n", "line 6: it is indented more than the line before it"),
+        (HEAD + '  input "y\nend: true\n', "line 4: a quoted text does not end"),
+        (HEAD + '  %y = f("\\x")\nend: true\n', r'line 4: "\x" is no quoted text of Python'),
+        (HEAD + BLOCKS + "\nend: true\n", "line 261: blocks lie in blocks deeper than 64 levels"),
+        (HEAD + f"modules: |\n{RECORDS}\nend: true\n", "line 262: blocks lie in blocks deeper than 64 levels"),
+        (HEAD + f"state: |\n{RECORDS}\nend: true\n", "line 262: blocks lie in blocks deeper than 64 levels"),
+        (HEAD + "code: \x01\nend: true\n", "line 4: it is not YAML: control characters are not allowed"),
+    ],
+)
+def test_a_text_that_nobody_wrote_is_refused_with_its_line(text, words):
+    with pytest.raises(GoldenFormatError, match=re.escape(words)):
+        decode(text, "g.yaml")
+
+
+@pytest.mark.parametrize(("most", "is_read"), [(3, True), (2, False)])
+def test_the_nodes_modules_and_tensors_of_a_golden_are_counted_together(monkeypatch, most, is_read):
+    monkeypatch.setattr("pytest_fxgraph.document.text_reader.MOST_RECORDS", most)
+    text = HEAD + "modules: |\n  a: b()\nstate: |\n  a.w: buffer int64[]\nend: true\n"
+
+    if is_read:
+        assert len(decode(text, "g.yaml").state) == 1
+    else:
+        with pytest.raises(GoldenFormatError, match=f"line 7: it has more than {most} nodes, modules and tensors"):
+            decode(text, "g.yaml")

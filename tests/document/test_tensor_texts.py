@@ -159,3 +159,20 @@ def test_large_complex_tensors_and_tensors_without_finite_numbers_are_summed_up(
     assert "min=-1.0, max=2.0, mean=0.5" in constant_text(numbers, "exact")
     text = constant_text(torch.full((65,), math.inf), "exact")
     assert text.endswith("nonfinite=65")
+
+
+def test_the_places_of_huge_numbers_are_summed_up_as_those_of_small_ones():
+    numbers = torch.arange(1.0, 101.0, dtype=torch.float64)
+    sketches = [constant_text(numbers * size, "close").rpartition("sketch=")[2] for size in (1.0, 1e200, 1e-200)]
+
+    assert len(set(sketches)) == 1
+    assert constant_text(numbers.flip(0), "close").rpartition("sketch=")[2] != sketches[0]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 0.1, 65504.0, 3e38])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_odd_numbers_come_back_from_their_text(value, dtype):
+    tensor = torch.tensor([value]).to(dtype)
+    text = constant_text(tensor, "exact")
+
+    assert torch.equal(torch.tensor(eval(text, {"inf": math.inf}), dtype=dtype), tensor)

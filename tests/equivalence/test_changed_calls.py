@@ -301,3 +301,29 @@ def test_attributes_are_numbers_of_own_modules_and_training_flags_that_the_graph
     flags = ["training is False, not True", "dropout.training is False, not True"]
     assert sorted(map(str, attributes)) == sorted([*flags, "scale is 3.0, not 2.0"])
     assert sorted(map(str, left)) == sorted(flags)
+
+
+def test_an_empty_dimension_grows_by_zeros():
+    empty = Arguments((torch.ones(0, 2),), {})
+    sizes = changes_of(None, None, empty)["size"]
+    (change,) = [each for each in sizes if str(each) == "input 0 has 1 in dimension 0, not 0"]
+
+    (made,) = ChangedCall(empty, (change,)).arguments().args
+
+    assert made.tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [
+        (torch.float64, [torch.float32, torch.bfloat16]),
+        (torch.int64, [torch.int32, torch.bool]),
+        (True, [False, 1]),
+        ("a", ["a_", "", None]),
+        (object(), []),
+    ],
+)
+def test_a_plain_value_is_replaced_by_values_of_its_kind(value, others):
+    changes = changes_of(None, None, Arguments((value,), {})).get("value", [])
+
+    assert [each.edit(value) for each in changes] == others

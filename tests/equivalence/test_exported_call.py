@@ -242,3 +242,13 @@ def test_a_graph_that_needs_no_module_gets_one_and_another_is_refused(package):
     alone.output(alone.call_module("0", (alone.placeholder("x"),)))
     with pytest.raises(SubjectError, match="cannot run a graph without its module: _0 needs '0'; hand over the gr"):
         owner_of(alone)
+
+
+def test_a_graph_is_called_as_its_owner_or_as_a_module_around_it():
+    owned = fxcore.symbolic_trace(nn.Linear(2, 2))
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(torch.neg, (graph.placeholder("x"),)))
+
+    assert called_as_module(owned.graph) is owned
+    assert called_as_module(graph)(torch.ones(1)) == -1
+    assert called_as_module(torch.neg) is torch.neg

@@ -153,3 +153,33 @@ def test_a_gradient_that_differs_in_double_precision_too_is_refused(wrong):
 def test_a_gradient_that_differs_by_much_is_refused_though_it_is_right_in_double_precision():
     with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
         assert_equivalent(Kinked(is_lost=False, share=0.5), Kinked(is_lost=True, share=0.5), torch.ones(4), grads=True)
+
+
+def test_a_mismatch_that_is_no_value_is_no_question_of_precision():
+    graph = fxcore.symbolic_trace(lambda x: (x, x))
+
+    with pytest.raises(AssertionError, match="output is Tensor in eager, tuple of 2 in the graph") as caught:
+        FxEquivalence()(lambda x: x * 2, values(), graph=graph, fp64_reference=True)
+    assert "off from float64" not in str(caught.value)
+
+
+def test_mismatches_of_other_kinds_stay_beside_values_that_are_judged():
+    def two(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return scaled(x), x.double()
+
+    graph = fxcore.symbolic_trace(lambda x: (scaled_in_another_order(x), x * 1))
+
+    with pytest.raises(
+        AssertionError, match=r"output\[1\] has dtype torch.float64 in eager, torch.float32 in"
+    ) as caught:
+        FxEquivalence()(two, values(), graph=graph, fp64_reference=True, rtol=0.0, atol=0.0)
+    assert "output[0]" not in str(caught.value)
+
+
+def test_complex_values_are_judged_in_double_precision():
+    turned = torch.polar(torch.ones(64), torch.linspace(0, 6, 64))
+    graph, exact = fxcore.symbolic_trace(scaled_in_another_order), {"rtol": 0.0, "atol": 0.0}
+
+    with pytest.raises(AssertionError, match="output has other values"):
+        FxEquivalence()(scaled, turned, graph=graph, **exact)
+    FxEquivalence()(scaled, turned, graph=graph, fp64_reference=True, **exact)

@@ -266,3 +266,20 @@ def test_each_path_has_its_own_tolerance():
     found = OutputComparison(rule).compare(expected, obtained, "output")
 
     assert [mismatch.where for mismatch in found] == ["output['b']"]
+
+
+class Alike:
+    """A key that prints like every other key of its class."""
+
+    def __repr__(self) -> str:
+        return "a key"
+
+
+def test_keys_that_print_alike_cannot_be_compared():
+    first, second = Alike(), Alike()
+    values = {first: torch.ones(1), second: torch.ones(1)}
+
+    (found,) = OutputComparison(ToleranceRule()).compare(values, values, "output")
+
+    assert found.kind == "structure"
+    assert found.description == "has two keys that print alike, so its parts cannot be told apart"

@@ -64,3 +64,30 @@ def test_a_second_mismatch_of_a_test_has_a_folder_of_its_own(tmp_path):
 
     first, second = sorted(path.name for path in tmp_path.iterdir())
     assert second == f"{first}-2"
+
+
+def test_the_script_runs_in_inference_mode_as_the_test_did(tmp_path):
+    with torch.inference_mode():
+        text = script_of(tmp_path)
+
+    assert "with torch.inference_mode():\n        assert_equivalent(" in text
+
+
+CALLS = []
+
+
+def times_the_calls(x):
+    CALLS.append(x.shape)
+    return x * len(CALLS)
+
+
+def test_the_script_calls_twice_where_a_function_may_keep_state(tmp_path):
+    equivalence = FxEquivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(times_the_calls, (graph.placeholder("x"),)))
+
+    with pytest.raises(MismatchError):
+        equivalence(relu, torch.ones(2), graph=fxcore.GraphModule({}, graph))
+
+    (script,) = tmp_path.glob("*/repro.py")
+    assert "for _ in range(2):\n        assert_equivalent(" in script.read_text()

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from fixtures.quantized_tensors import with_wrapped_weights
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule, largest_magnitude, nearest
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
@@ -170,3 +171,10 @@ def test_tolerances_print_as_they_are_written():
     assert str(Tolerance(1e-3, 1e-5)) == "rtol=0.001, atol=1e-05"
     assert str(Tolerance(0, 0)) == "exact equality"
     assert str(Tolerance(0, math.inf, 30, 0.99)) == "an SQNR of at least 30 dB, a cosine of at least 0.99"
+
+
+def test_the_largest_magnitude_of_a_tensor_that_wraps_others_is_that_of_its_parts():
+    model = with_wrapped_weights(torch.nn.Linear(4, 4))
+    weight = next(model.parameters())
+
+    assert largest_magnitude([weight]) == largest_magnitude([weight.scale])

@@ -130,3 +130,16 @@ def test_a_fingerprint_is_the_same_when_lines_move(folders):
     keys = [found(folders, each)[0].key for each in (outcome("g.yaml", cluster="abc123"), moved)]
 
     assert keys[0] == keys[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "lines"),
+    [
+        (1, ("a -> b", "accept with: pytest x")),
+        (2, ("a -> b", "0.yaml", "1.yaml", "accept with: pytest --fx-received, then fxgraph accept --cluster abc123")),
+    ],
+)
+def test_one_golden_is_accepted_by_its_command_and_several_by_their_cluster(folders, count, lines):
+    (annotation,) = found(folders, *(outcome(f"{n}.yaml", cluster="abc123") for n in range(count)))
+
+    assert annotation.lines == lines

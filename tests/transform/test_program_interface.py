@@ -15,6 +15,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.transform.fixture import FxTransform
+from pytest_fxgraph.transform.program_interface import ProgramInterface
 
 
 class Net(nn.Module):
@@ -139,3 +140,24 @@ def test_another_range_of_a_computed_size_is_told():
 
     with pytest.raises(AssertionError, match=r"the inner size u\d was from 1 to 9 and is from 1 to 100"):
         FxTransform()(with_range(1, 100), subject, x, may_change="refusals")
+
+
+class Sized(nn.Module):
+    def forward(self, x: torch.Tensor, pair: torch.Tensor, count: int) -> torch.Tensor:
+        return x * count + pair[::2]
+
+
+def sized_program() -> ExportedProgram:
+    half = Dim("half", min=3, max=32)
+    example = torch.ones(5, 4), torch.ones(10, 4), 3
+    shapes = ({0: half}, {0: 2 * half}, Dim.AUTO)
+    return export(Sized(), example, dynamic_shapes=shapes, strict=False)
+
+
+def test_sizes_that_follow_from_others_and_numbers_have_words_of_their_own():
+    sizes = ProgramInterface.of(sized_program()).sizes
+
+    assert sizes["dimension 0 of input 0"] == "from 3 to 32"
+    assert sizes["dimension 1 of input 0"] == "4"
+    assert sizes["dimension 0 of input 1"] == "computed from others"
+    assert sizes["input 2"].startswith("from ")

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from fixtures.lowered import EdgeProgramManager
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.transform.fixture import FxTransform
+from pytest_fxgraph.transform.passes import apply_step
 from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in, with_programs
 
 
@@ -107,3 +108,11 @@ def test_a_pass_that_loses_a_program_is_refused():
             manager(),
             {"encode": values()},
         )
+
+
+def test_a_pass_over_a_set_returns_a_set():
+    def lost(programs):
+        return 3
+
+    with pytest.raises(SubjectError, match="lost returned"):
+        apply_step(lost, manager())

@@ -173,28 +173,43 @@ def test_tensors_without_strides_or_elements_are_compared_by_their_shape():
     assert unlike(torch.neg, torch.ones(3, 2).t().to_sparse(), torch.ones(3, 2)) != ""
 
 
-TURNED = torch.ones(2, 3).t().contiguous().t()
+def turned() -> torch.Tensor:
+    """Return a fake tensor of shape [2, 3] and strides [1, 2]."""
+    return FakeTensorMode().from_tensor(torch.ones(3, 2).t())
 
 
 def test_a_value_that_follows_from_the_recorded_operands_is_no_fault_of_the_pass():
-    relu, meta = torch.ops.aten.relu.default, TURNED.to("meta")
+    relu, x, fake = torch.ops.aten.relu.default, torch.ones(2, 3), turned()
+    words = "says strides [1, 2], and the value has strides [3, 1]"
 
-    assert unlike(relu, meta, torch.ones(2, 3), of_operands=[meta]) == ""
-    assert unlike(relu, meta, torch.ones(2, 3), of_operands=[torch.ones(2, 3, device="meta")]) != ""
-    assert unlike(relu, meta, torch.ones(2, 3)) != ""
-    assert unlike(torch.relu, meta, torch.ones(2, 3), of_operands=[meta]) != ""
+    assert unlike(relu, fake, x, of_operands=[fake]) == ""
+    assert unlike(torch.ops.aten.split.Tensor, [*fake.split(1)], x, 1, of_operands=[fake, 1]) == ""
+    assert unlike(relu, fake, x, of_operands=[fake.contiguous()]) == words
+    assert unlike(relu, fake, x) == words
+    assert unlike(torch.relu, fake, x, of_operands=[fake]) == words
 
 
 def test_an_operator_that_needs_data_cannot_explain_its_recorded_value():
-    meta, empty = torch.ones(3, 1, dtype=torch.int64, device="meta"), torch.empty(2, 2, device="meta")
+    fake = turned()
+    index = torch.ops.aten.nonzero.default
 
-    words = unlike(torch.ops.aten.nonzero.default, meta, torch.eye(2), of_operands=[empty])
+    words = unlike(index, fake.new_empty(3, 1, dtype=torch.int64), torch.eye(2), of_operands=[fake])
 
     assert words == "says shape [3, 1], and the value has shape [2, 2]"
 
 
-def test_several_results_that_follow_from_the_recorded_operands_are_no_fault_of_the_pass():
-    split, turned = torch.ops.aten.split.Tensor, TURNED.to("meta")
-    halves = [*turned.split(1)]
+@pytest.mark.parametrize("make", [lambda: torch.ones(3, 2).t(), turned])
+def test_an_operator_that_writes_is_never_run_on_recorded_values(make):
+    add, transpose, recorded = torch.ops.aten.add_.Tensor, torch.ops.aten.t_.default, make()
 
-    assert unlike(split, halves, torch.ones(2, 3), 1, of_operands=[turned, 1]) == ""
+    assert unlike(add, recorded, torch.ones(2, 3), torch.ones(2, 3), of_operands=[recorded, recorded]) != ""
+    assert unlike(transpose, recorded, torch.ones(4, 2), of_operands=[recorded]) != ""
+
+    assert (recorded.shape, recorded.stride()) == ((2, 3), (1, 2))
+    assert type(recorded) is not torch.Tensor or recorded.eq(1).all()
+
+
+def test_nothing_is_computed_on_recorded_values_with_data():
+    recorded = torch.ones(3, 2).t()
+
+    assert unlike(torch.ops.aten.relu.default, recorded, torch.ones(2, 3), of_operands=[recorded]) != ""

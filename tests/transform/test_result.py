@@ -80,3 +80,26 @@ def test_an_operator_of_a_dialect_that_neither_graph_speaks_cannot_be_unchanged(
 
     with pytest.raises(TargetError, match=r"aten.sigmoid\* could never match: the graph speaks torch and not aten"):
         fused.assert_ops(unchanged="aten.sigmoid*")
+
+
+class Turned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight
+
+
+def test_state_of_another_shape_is_not_kept():
+    def turned(gm):
+        gm.weight = nn.Parameter(gm.weight.detach().t().contiguous())
+        (product,) = [node for node in gm.graph.nodes if node.op == "call_function"]
+        with gm.graph.inserting_before(product):
+            product.args = (product.args[0], gm.graph.call_method("t", (product.args[1],)))
+        gm.recompile()
+
+    result = FxTransform()(turned, Turned(), torch.ones(4, 2))
+
+    with pytest.raises(AssertionError, match=r"'weight' was float32\[2, 3\] and is float32\[3, 2\] now"):
+        result.assert_state_dict(kept="weight")

@@ -13,6 +13,9 @@ from fxcore.state.storage import flat_view
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.values import Fill, ValueRange, filled
 
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16)
+_INTEGERS = (torch.int64, torch.int32, torch.bool)
+
 # The simplest layout first: hypothesis shrinks towards the front. "example" is the order of the user's own tensor.
 LAYOUTS = ("example", "contiguous", "reversed", "transposed", "channels_last", "offset", "sliced", "expanded")
 
@@ -23,6 +26,12 @@ def layouts_for(dims: int) -> tuple[str, ...]:
         return LAYOUTS[:1]
     left_out = {"reversed", "transposed"} if dims == 1 else set()
     return tuple(layout for layout in LAYOUTS if layout not in left_out and (layout != "channels_last" or dims == 4))
+
+
+def other_dtypes(dtype: torch.dtype) -> list[torch.dtype]:
+    """List dtypes of the same kind: of real numbers, or of integers and bools."""
+    alike = () if dtype.is_complex else _FLOATS if dtype.is_floating_point else _INTEGERS
+    return [each for each in alike if each is not dtype]
 
 
 def place(values: torch.Tensor, layout: str, example: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,14 @@ import torch
 from fxcore.state.storage import is_plain
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.search.recipe import CONTEXTS, ScalarPlace, SearchSpace, SizeVariable, TensorPlace
+from pytest_fxgraph.equivalence.search.recipe import (
+    CONTEXTS,
+    ScalarPlace,
+    SearchSpace,
+    SizeVariable,
+    TensorPlace,
+    other_dtypes,
+)
 from pytest_fxgraph.equivalence.search.values import ValueRange
 
 Dim = tuple[int, int]  # the index of a tensor, and of one of its dimensions
@@ -22,12 +29,6 @@ _ELEMENTS = 2**16  # the most elements of a try, unless the example has more
 _VARIED = 2**12  # the values that a large try should compare
 _SMALL = (1, 2, 3, 4, 5, 7, 8)
 _LARGEST_INDEX = 2**20
-_OTHER_DTYPES = {
-    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
-    torch.float64: torch.float32,
-    torch.int64: torch.int32,
-    torch.int32: torch.int64,
-}
 
 
 class _Limit(NamedTuple):
@@ -84,11 +85,11 @@ class SpaceFinder:
     def _ask_for_other_dtypes(self) -> None:
         """Ask for another dtype of each tensor. The space keeps dtypes, but the answer may show a lost check."""
         for index, each in enumerate(self._space.tensors):
-            other = _OTHER_DTYPES.get(each.example.dtype)
-            if other is not None and time.monotonic() < self._end:
+            others = other_dtypes(each.example.dtype)
+            if others and time.monotonic() < self._end:
                 made = self._space.make(self._space.example())
                 drawn = _drawable(made)[index]
-                args, kwargs = copy.deepcopy((made.args, made.kwargs), {id(drawn): drawn.detach().to(other)})
+                args, kwargs = copy.deepcopy((made.args, made.kwargs), {id(drawn): drawn.detach().to(others[0])})
                 self._accepts(Arguments(args, kwargs))
 
     def _groups(self) -> Iterator[list[Dim]]:

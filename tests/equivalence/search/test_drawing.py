@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fixtures.searched_graphs import space_around
-from pytest_fxgraph.equivalence.search.drawing import SearchStopped, smallest
+from pytest_fxgraph.equivalence.search.drawing import SearchStopped, minimal, smaller_recipes, smallest
+from pytest_fxgraph.equivalence.search.values import EITHER, INDEX_BITS
 
 
 def drawn(space, seed: int) -> list:
@@ -124,3 +125,24 @@ def test_each_of_several_tensors_shrinks():
 
     assert found is not None
     assert [each.tolist() for each in space.make(found).args] == [[[1.0]], [1]]
+
+
+def test_random_values_shrink_to_the_elements_that_are_needed():
+    space = space_around(torch.rand(2, 3, generator=torch.Generator().manual_seed(0)), torch.ones(1, 1))
+    found = space.example()._replace(kept=(EITHER,) * INDEX_BITS)
+    *_, of_random_values = smaller_recipes(space, found)
+
+    shrunk = minimal(of_random_values, lambda recipe: bool((space.make(recipe).args[0] > 0.2).any()), 0, 5)
+
+    assert shrunk is not None
+    assert shrunk.fills == found.fills
+    assert shrunk.sizes[:2] == (1, 1)
+    assert set(shrunk.kept) <= {0, 1}
+
+
+def test_patterns_alone_have_no_random_values_to_shrink():
+    space = space_around(torch.rand(2, 3))
+    recipe = space.example()
+
+    assert len([*smaller_recipes(space, recipe)]) == 3
+    assert len([*smaller_recipes(space, recipe._replace(fills=((0,) * 7,)))]) == 2

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fixtures.searched_graphs import space_around
-from pytest_fxgraph.equivalence.search.recipe import LAYOUTS, context_of, layouts_for, place
+from pytest_fxgraph.equivalence.search.recipe import LAYOUTS, context_of, layouts_for, other_dtypes, place
 
 
 def test_the_structure_of_the_arguments_stays():
@@ -104,3 +104,16 @@ def test_what_repeats_elements_repeats_the_first():
 @pytest.mark.parametrize(("dims", "count"), [(0, 1), (1, 5), (2, 7), (4, 8)])
 def test_only_what_the_number_of_dimensions_allows_is_offered(dims, count):
     assert len(layouts_for(dims)) == count
+
+
+@pytest.mark.parametrize(
+    ("dtype", "others"),
+    [
+        (torch.float32, [torch.float64, torch.bfloat16]),
+        (torch.float16, [torch.float32, torch.float64, torch.bfloat16]),
+        (torch.bool, [torch.int64, torch.int32]),
+        (torch.complex64, []),
+    ],
+)
+def test_other_dtypes_are_of_the_same_kind(dtype, others):
+    assert other_dtypes(dtype) == others

@@ -9,7 +9,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.equivalence.inputs import arguments_of
-from pytest_fxgraph.equivalence.search.recipe import SearchSpace
+from pytest_fxgraph.equivalence.search.recipe import SearchSpace, SizeVariable
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
 
 
@@ -171,3 +171,45 @@ def test_without_time_nothing_is_asked(seconds):
     space = SpaceFinder(arguments_of((torch.rand(2, 3),)), None, refuse, seconds).find()
 
     assert space.sizes == ()
+
+
+def test_flags_that_the_graph_reads_change():
+    class Flagged(nn.Module):
+        def forward(self, x, flag=True):
+            return x * flag
+
+    graph = fxcore.symbolic_trace(Flagged())
+    given = space_of(Flagged(), torch.rand(2, 3), False, graph=graph)
+    left_out = space_of(Flagged(), torch.rand(2, 3), graph=graph)
+
+    assert [(each.name, each.options) for each in given.scalars] == [(1, (False, True))]
+    assert [(each.name, each.options) for each in left_out.scalars] == [("flag", (True, False))]
+
+
+def test_a_graph_of_operators_without_recorded_shapes_keeps_its_contexts_alone():
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(torch.ops.aten.relu.default, (graph.placeholder("x"),)))
+
+    space = space_of(nn.ReLU(), torch.rand(4, 3), graph=fxcore.GraphModule({}, graph))
+
+    assert [variable.example for variable in space.sizes] == [4, 3]
+    assert space.contexts == ("", "no_grad")
+
+
+def test_an_exported_dimension_without_an_upper_end_grows_freely():
+    batch = torch.export.Dim("batch")
+    graph = to_graph_module(torch.export.export(nn.ReLU(), (torch.rand(4, 3),), dynamic_shapes=({0: batch},)))
+
+    assert space_of(nn.ReLU(), torch.rand(4, 3), graph=graph).sizes == (SizeVariable(4, (1, 2, 3, 4, 5, 7, 8, 9), 512),)
+
+
+def test_eager_is_asked_for_another_dtype_of_each_tensor():
+    asked = []
+
+    def counting(x, mask):
+        asked.append((x.dtype, mask.dtype))
+        return x
+
+    space_of(counting, torch.rand(1), torch.tensor([True]))
+
+    assert {(torch.float64, torch.bool), (torch.float32, torch.int64)} <= set(asked)
