@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph import settings
-from pytest_fxgraph.gate.activation import enable_golden_session
-from pytest_fxgraph.gate.attempt import attempt_of
 
 if TYPE_CHECKING:
     from fxcore.state.tensor_values import BufferPool
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.captures.stages import FxStages
     from pytest_fxgraph.captures.trace_fixture import FxTrace
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
+    from pytest_fxgraph.gate.attempt import GoldenAttempt
     from pytest_fxgraph.gate.fixture import FxGolden
     from pytest_fxgraph.gate.table_fixture import FxTable
     from pytest_fxgraph.operator_queries import FxOps
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.transform.rewriting import FxRewrite
 
 CURRENT_ITEM = pytest.StashKey[pytest.Item]()  # in the stash of the config, for fixtures that outlive a test
+_ATTEMPT: pytest.StashKey[GoldenAttempt] = pytest.StashKey()  # in the stash of a test
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
 
 
@@ -47,10 +47,11 @@ def fx_golden(request: pytest.FixtureRequest) -> FxGolden:
     assert subject == fx_golden.inline() has its golden in the test itself.
     """
     _require_torch("fx_golden")
+    from pytest_fxgraph.gate.activation import enable_golden_session
     from pytest_fxgraph.gate.fixture import FxGolden
 
     enable_golden_session(request.config)  # of tests that get the fixture by name, nobody knew before
-    return FxGolden.of_test(request.node)
+    return FxGolden.of_test(request.node, attempt_of(request.node))
 
 
 @pytest.fixture
@@ -139,10 +140,11 @@ def fx_table(request: pytest.FixtureRequest) -> FxTable:
     fx_table(row=, name=, extra=, tolerance=, better=, costs=, frontend=, example_inputs=) sets options.
     """
     _require_torch("fx_table")
+    from pytest_fxgraph.gate.activation import enable_golden_session
     from pytest_fxgraph.gate.table_fixture import FxTable
 
     enable_golden_session(request.config)  # nobody knew before of tests that get the fixture by name
-    return FxTable.of_test(request.node)
+    return FxTable.of_test(request.node, attempt_of(request.node))
 
 
 @pytest.fixture(scope="session")
@@ -156,6 +158,27 @@ def fx_rewrite(request: pytest.FixtureRequest) -> FxRewrite:
 
     hook = request.config.hook.pytest_fxgraph_adapt
     return FxRewrite(lambda obj: hook(obj=obj))
+
+
+def attempt_of(item: pytest.Item) -> GoldenAttempt:
+    """Return the attempt that is under way; begin it if nothing of it is known yet."""
+    attempt = begun_attempt(item)
+    if attempt is None:
+        from pytest_fxgraph.gate.attempt import GoldenAttempt
+
+        attempt = item.stash[_ATTEMPT] = GoldenAttempt()
+    return attempt
+
+
+def begun_attempt(item: pytest.Item) -> GoldenAttempt | None:
+    """Return the attempt that is under way; None for a test that used nothing of ours."""
+    return item.stash.get(_ATTEMPT, None)
+
+
+def end_attempt(item: pytest.Item) -> None:
+    """Forget an attempt, with the frames and texts that it holds."""
+    if _ATTEMPT in item.stash:
+        del item.stash[_ATTEMPT]
 
 
 def _require_torch(fixture: str) -> None:

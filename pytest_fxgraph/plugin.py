@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
-from pytest_fxgraph.errors import CheckError
-from pytest_fxgraph.fixtures import CURRENT_ITEM
+from pytest_fxgraph.fixtures import CURRENT_ITEM, attempt_of, begun_attempt, end_attempt
 from pytest_fxgraph.fixtures import fx_capture as fx_capture
 from pytest_fxgraph.fixtures import fx_equivalence as fx_equivalence
 from pytest_fxgraph.fixtures import fx_golden as fx_golden
@@ -25,28 +24,15 @@ from pytest_fxgraph.fixtures import fx_stages as fx_stages
 from pytest_fxgraph.fixtures import fx_table as fx_table
 from pytest_fxgraph.fixtures import fx_trace as fx_trace
 from pytest_fxgraph.fixtures import fx_transform as fx_transform
-from pytest_fxgraph.gate.activation import enable_golden_session, needs_golden_session, use_goldens
-from pytest_fxgraph.gate.attempt import (
-    attach_numeric_failure,
-    attach_outcomes,
-    attach_properties,
-    attempt_of,
-    begun_attempt,
-    end_attempt,
-    mark_missing,
-)
-from pytest_fxgraph.gate.collection import (
-    COLLECTION_RECORD,
-    CollectionRecord,
-    ItemResults,
-    mark_case_collisions,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_fxgraph.gate.collection import CollectionRecord
+
 # The name of the entry point, and the module's name for `-p` and `pytest_plugins`.
 _NAMES = ("fxgraph", __name__)
+_FIXTURES_OF_GOLDENS = frozenset({"fx_golden", "fx_table"})
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -73,10 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", settings.MARKER)
     settings.check_options(config)
     register = config.pluginmanager.register
-    record = CollectionRecord(config) if settings.wants_collection_record(config) else None
-    if record is not None:
-        config.stash[COLLECTION_RECORD] = record
-        register(record, "fxgraph-collection")
+    needs_goldens = settings.is_worker(config) or settings.needs_golden_session(config)
+    record = _registered_record(config) if needs_goldens and settings.wants_collection_record(config) else None
     if hasattr(config.hook, "pytest_configure_node"):  # pytest-xdist is loaded
         from pytest_fxgraph.gate.workers import Controller, Worker
 
@@ -86,12 +70,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.stash[COLLECTED_SOURCES] = CollectedSources()
         register(config.stash[COLLECTED_SOURCES], "fxgraph-collected-sources")
-    if settings.is_worker(config):
-        return
-    if record is not None:
-        register(ItemResults(record), "fxgraph-item-results")
-    if needs_golden_session(config):
-        enable_golden_session(config)
+    if needs_goldens and not settings.is_worker(config):
+        _enable_golden_session(config)
+
+
+def _registered_record(config: pytest.Config) -> CollectionRecord:
+    """Have the collection recorded, and the results of tests where all reports arrive.
+
+    Without a golden at the start of the run, no golden can be unused.
+    """
+    from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults
+
+    record = config.stash[COLLECTION_RECORD] = CollectionRecord(config)
+    config.pluginmanager.register(record, "fxgraph-collection")
+    if not settings.is_worker(config):
+        config.pluginmanager.register(ItemResults(record), "fxgraph-item-results")
+    return record
+
+
+def _enable_golden_session(config: pytest.Config) -> None:
+    from pytest_fxgraph.gate.activation import enable_golden_session
+
+    enable_golden_session(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -107,12 +107,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Record the content of a file or class, and mark tests with ids that differ only in case."""
+    """Mark tests with ids that differ only in case."""
     report = yield
-    mark_case_collisions(report)
-    record = collector.config.stash.get(COLLECTION_RECORD, None)
-    if record is not None:
-        record.take(collector, report)
+    names = {node.name for node in report.result or ()}
+    if len({name.casefold() for name in names}) < len(names):
+        from pytest_fxgraph.gate.collection import mark_case_collisions
+
+        mark_case_collisions(report)
     return report
 
 
@@ -123,9 +124,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Follow the goldens from now on, if a test asks for them."""
-    if use_goldens(session.items):
-        enable_golden_session(session.config)
+    """Follow the goldens from now on, if a test asks for them in its signature, or through another fixture."""
+    if any(not _FIXTURES_OF_GOLDENS.isdisjoint(getattr(item, "fixturenames", ())) for item in session.items):
+        _enable_golden_session(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -173,25 +174,35 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the outcomes of the attempt on the report. A worker sends reports, and nothing else of a test."""
     report = yield
-    if call.excinfo is not None and isinstance(call.excinfo.value, CheckError):
-        attach_numeric_failure(attempt_of(item), call.excinfo.value, report)
+    if call.excinfo is not None:
+        _attach_failure(item, call.excinfo.value, report)
     attempt = begun_attempt(item)
     if attempt is not None:
         report.sections += attempt.sections
         attempt.sections.clear()
-    if call.excinfo is not None:
-        error = call.excinfo.value
-        if report.failed and attempt is not None:
-            mark_missing(attempt, error, report)
-        if report.failed and item.config.getoption("tbstyle") != "line":  # this line is all that is shown with it
-            from pytest_fxgraph.gate.brief_failures import summarize_failure
+        if report.when == "teardown":
+            from pytest_fxgraph.gate.attempt import attach_outcomes, attach_properties
 
-            summarize_failure(report, error, [] if attempt is None else attempt.outcomes)
-    if report.when == "teardown" and attempt is not None:
-        attach_outcomes(attempt.outcomes, report, attempt.strips)
-        attach_properties(attempt, report)
-        end_attempt(item)
+            attach_outcomes(attempt.outcomes, report, attempt.strips)
+            attach_properties(attempt, report)
+            end_attempt(item)
     return report
+
+
+def _attach_failure(item: pytest.Item, error: BaseException, report: pytest.TestReport) -> None:
+    from pytest_fxgraph.errors import CheckError
+    from pytest_fxgraph.gate.attempt import attach_numeric_failure, mark_missing
+    from pytest_fxgraph.gate.brief_failures import summarize_failure
+
+    if isinstance(error, CheckError):
+        attach_numeric_failure(attempt_of(item), error, report)
+    attempt = begun_attempt(item)
+    if not report.failed:
+        return
+    if attempt is not None:
+        mark_missing(attempt, error, report)
+    if item.config.getoption("tbstyle") != "line":  # this line is all that is shown with it
+        summarize_failure(report, error, [] if attempt is None else attempt.outcomes)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -8,12 +8,14 @@ A setting that belongs to one test has no command-line option, because a value f
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from pytest_fxgraph.choices import (
+    BESIDE,
     CHECKS,
     CODE_FORMS,
     CONSTANT_FORMS,
@@ -266,6 +268,8 @@ _SETTINGS = (
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
     *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, SEARCH_VALUES, ALLOW_VACUOUS, BUDGET, FRONTEND),
 )
+# Options that concern goldens no test of this process asks for.
+_ABOUT_GOLDENS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
 _IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 MARKER = (
@@ -397,6 +401,18 @@ def wants_collection_record(config: pytest.Config) -> bool:
     # An update needs unused goldens too, because it copies the goldens of renamed tests.
     is_asked = any(config.getoption(name) for name in ("fx_prune_golden", "fx_report", "fx_update_golden"))
     return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"
+
+
+def needs_golden_session(config: pytest.Config) -> bool:
+    """Return, before the collection, whether a run has to do with goldens, or would not learn of them in time."""
+    folder = value_of_config(GOLDEN_DIR, config)
+    # A project that has its goldens beside its tests has some; to find the folders would take a walk through all of it.
+    if any(config.getoption(name) for name in _ABOUT_GOLDENS) or folder == BESIDE:
+        return True
+    if os.path.isdir(os.path.join(config.rootpath, folder)):  # as GoldenLayout has it, which is not imported here
+        return True
+    # The controller of pytest-xdist collects nothing itself.
+    return config.getoption("dist", "no") != "no" or bool(config.getoption("tx", None))
 
 
 def wants_update(config: pytest.Config, update: str) -> bool:

@@ -31,7 +31,6 @@ _MOST_PROPERTIES = 20
 class GoldenAttempt:
     """The goldens of one attempt of one test; a rerun starts with a fresh one."""
 
-    # No dataclass: every run of pytest would wait for it.
     def __init__(self) -> None:
         self._uncompared_fixtures: dict[str, bool] = {}  # by fixture that the test asked for: True until it compares
         self.unnamed = 0  # comparisons without a name so far
@@ -109,29 +108,10 @@ def _line_of(caller: types.FrameType) -> types.TracebackType:
     return types.TracebackType(None, caller, caller.f_lasti, caller.f_lineno)
 
 
-_ATTEMPT = pytest.StashKey[GoldenAttempt]()
-
-
-def attempt_of(item: pytest.Item) -> GoldenAttempt:
-    """Return the attempt that is under way; begin it if nothing of it is known yet."""
-    return item.stash.setdefault(_ATTEMPT, GoldenAttempt())
-
-
-def begun_attempt(item: pytest.Item) -> GoldenAttempt | None:
-    """Return the attempt that is under way; None for a test that used nothing of ours."""
-    return item.stash.get(_ATTEMPT, None)
-
-
-def end_attempt(item: pytest.Item) -> None:
-    """Forget an attempt, with the frames and texts that it holds."""
-    if _ATTEMPT in item.stash:
-        del item.stash[_ATTEMPT]
-
-
 def _failure_message(failures: list[str]) -> str:
     if len(failures) == 1:
         return failures[0]
-    from pytest_fxgraph.report.printable import first_lines  # here, because every run imports this file
+    from pytest_fxgraph.report.printable import first_lines
 
     more = "and {} more, each in a report section of its own"
     lines = [f"{len(failures)} goldens of this test do not match", *first_lines(failures, _MOST_SHOWN, more)]
@@ -211,7 +191,6 @@ def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:
     plain: list[dict[str, Any]] = getattr(report, _ATTRIBUTE, [])
     if not plain:
         return []
-    # Here, because the plugin imports this file in every run.
     from pytest_fxgraph.report.outcome import Outcome
     from pytest_fxgraph.report.plain_data import record_of
 

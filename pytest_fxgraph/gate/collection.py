@@ -1,13 +1,13 @@
 """The record of a collection: all tests in the files, before any selection, and the tests that ran.
 
-The process that collects tests keeps the record. Workers of pytest-xdist send theirs when they finish. Every run with
-the plugin imports this file and `gate/activation`, and of the gate nothing more until a test asks for a fixture.
+The process that collects tests keeps the record. Workers of pytest-xdist send theirs when they finish. A run without
+goldens needs no record, and does not import this file.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 
 import pytest
 
@@ -24,8 +24,16 @@ class CollectionRecord:
         self.ended: dict[str, set[str]] = {}
         self.failed: dict[str, set[str]] = {}
 
-    def take(self, collector: pytest.Collector, report: pytest.CollectReport) -> None:
-        """Record the content of a file or class. Call this before other plugins leave something out."""
+    @pytest.hookimpl(wrapper=True, trylast=True)  # nearest to the collector, before other plugins leave tests out
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Record the content of a file or class."""
+        report = yield
+        self._take(collector, report)
+        return report
+
+    def _take(self, collector: pytest.Collector, report: pytest.CollectReport) -> None:
         if not any(isinstance(node, pytest.File) for node in collector.listchain()):
             return
         if isinstance(collector, pytest.File):
@@ -106,8 +114,6 @@ def mark_case_collisions(report: pytest.CollectReport) -> None:
     found = report.result or ()
     names = {node.name for node in found}
     folded = Counter(name.casefold() for name in names)
-    if len(folded) == len(names):
-        return
     for node in found:
         if folded[node.name.casefold()] > 1:
             node.stash[HAS_CASE_COLLISION] = True

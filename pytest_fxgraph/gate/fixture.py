@@ -10,7 +10,7 @@ import pytest
 
 from pytest_fxgraph.choices import check_options, shows_options
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
+from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.golden_file import GoldenFiles
 from pytest_fxgraph.gate.obtained import GoldenOptions, GraphOptions
 
@@ -102,9 +102,8 @@ class FxGolden(GoldenExpectation):
         self._attempt = attempt
 
     @classmethod
-    def of_test(cls, item: pytest.Item) -> FxGolden:
+    def of_test(cls, item: pytest.Item, attempt: GoldenAttempt) -> FxGolden:
         """Make the fixture of one test. From now on the test has to compare something."""
-        attempt = attempt_of(item)
         attempt.ask("fx_golden")
         return cls(item, attempt)
 

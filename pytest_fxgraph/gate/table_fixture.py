@@ -18,7 +18,7 @@ from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend, check_options, shows_options
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.errors import GateError, GoldenMissingError
-from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
+from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.fixture import Expectation
 from pytest_fxgraph.gate.obtained import Hooks
@@ -257,9 +257,8 @@ class FxTable(TableExpectation):
     """The table of the test's file: `assert capture == fx_table`."""
 
     @classmethod
-    def of_test(cls, item: pytest.Item) -> FxTable:
+    def of_test(cls, item: pytest.Item, attempt: GoldenAttempt) -> FxTable:
         """Make the fixture of one test. From now on the test has to compare something."""
-        attempt = attempt_of(item)
         attempt.ask("fx_table")
         return cls(item, attempt, {})
 

@@ -23,6 +23,7 @@ def collect(pytester):
                 sessions.append(session)
 
         pytester.makepyfile(test_a=source)
+        pytester.mkdir("golden")  # without one, nothing is recorded
         pytester.inline_run("--co", "-p", "no:randomly", "-p", "no:hypothesispytest", *options, plugins=[Look()])
         return sessions[0]
 
