@@ -35,7 +35,8 @@ _RANKS = {"break": 0, "recompile": 0, "skipped": 0, "fallback": 0, "guard": 2, "
 def recognised_edits(graphs: Sequence[ComparedGraph], changes: Sequence[Change]) -> tuple[Edit, ...]:
     """Put changes together as edits; a change belongs to one edit at most.
 
-    Breaks come first, then the edits with most changes. `graphs` are the compared graph and the graphs inside of it. Changes that fit no recogniser stay in no edit.
+    Breaks come first, then the edits with most changes. `graphs` are the compared graph and the graphs inside of it.
+    Changes that fit no recogniser stay in no edit.
     """
     occurrences: list[Occurrence] = []
     for graph, own in _by_graph(graphs, changes):
