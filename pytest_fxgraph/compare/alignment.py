@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from dataclasses import replace
 
 from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, input_hashes, user_hashes
 from pytest_fxgraph.compare.isomorphism import Alignment, find_isomorphism
@@ -22,16 +23,50 @@ def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
     isomorphism = find_isomorphism(expected, obtained)
     if isomorphism is not None:
         return isomorphism
-    alignment = Alignment(expected, obtained)
+    alignment = Alignment(*_with_exchanged_modules_apart(expected, obtained))
     _pair_inputs_and_outputs(alignment)
     _pair_equal_hashes(alignment)
     _spread(alignment, _same_operator)
     guessed = _pair_in_order(alignment, lambda index, position: index.labels[position])
     _spread(alignment, _same_operator)
+    if alignment.expected is not expected:
+        _spread(alignment, _same_class)
+        alignment.expected, alignment.obtained = expected, obtained
+        guessed += _pair_in_order(alignment, lambda index, position: index.labels[position])
+        _spread(alignment, _same_operator)
     guessed += _pair_in_order(alignment, lambda index, position: index.labels[position][:2])
     _separate_coincidences(alignment, guessed)
     _spread(alignment, _same_sort)
     return alignment
+
+
+def _with_exchanged_modules_apart(expected: GraphIndex, obtained: GraphIndex) -> tuple[GraphIndex, GraphIndex]:
+    """Give calls of modules with one path and two classes different labels.
+
+    A layer put into an `nn.Sequential` moves the layers behind it to the next path.
+    """
+    modules, others = expected.modules, obtained.modules
+    exchanged = {path for path in modules.keys() & others.keys() if modules[path].kind != others[path].kind}
+    if not exchanged:
+        return expected, obtained
+    return _with_classes(expected, exchanged), _with_classes(obtained, exchanged)
+
+
+def _with_classes(index: GraphIndex, paths: Set[str]) -> GraphIndex:
+    labels = list(index.labels)
+    for position, (op, target, args, kwargs) in enumerate(labels):
+        if op == "call_module" and target in paths:
+            labels[position] = op, f"{target} {index.modules[target].kind}", args, kwargs
+    return replace(index, labels=tuple(labels))
+
+
+def _same_class(alignment: Alignment, expected: int, obtained: int) -> bool:
+    """Return whether both nodes call modules of one class and one configuration."""
+    records = [
+        index.modules.get(index.nodes[position].target) if index.nodes[position].op == "call_module" else None
+        for index, position in ((alignment.expected, expected), (alignment.obtained, obtained))
+    ]
+    return all(records) and len({(record.kind, record.config) for record in records if record is not None}) == 1
 
 
 def _pair_inputs_and_outputs(alignment: Alignment) -> None:

@@ -174,6 +174,17 @@ class GraphIndex:
                 callers.setdefault(node.target, []).append(position)
         return callers
 
+    @cached_property
+    def calls_inside(self) -> Mapping[str, Sequence[int]]:
+        """The nodes below each module, by its path, without nodes that read a tensor."""
+        inside: dict[str, list[int]] = {}
+        for position, node in enumerate(self.nodes):
+            path = node.scope or ""
+            while path and node.op != "get_attr":
+                inside.setdefault(path, []).append(position)
+                path = path.rpartition(".")[0]
+        return inside
+
     def operator(self, position: int) -> str:
         """Return the operator of a node: its target, or the class of the module that it calls."""
         node = self.nodes[position]

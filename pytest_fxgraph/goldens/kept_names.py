@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from pytest_fxgraph.document.node_names import rename_nodes
 
 # The code of a graph reaches its module by this name.
 _TAKEN = frozenset({"self"})
+_NUMBER = re.compile(r"_\d+\Z")
 
 
 def document_after(golden: GraphDocument, obtained: GraphDocument, graphs: Graphs, level: str) -> GraphDocument:
@@ -32,7 +34,8 @@ def document_after(golden: GraphDocument, obtained: GraphDocument, graphs: Graph
 def with_kept_names(golden: GraphDocument, obtained: GraphDocument) -> GraphDocument:
     """Return a document, and those inside it, with the names of a golden; the code stays as it is.
 
-    A node that pairs with one of the golden has its name. Any other keeps its own, or gets the next that is free.
+    A node whose partner in the golden has the same operator takes the partner's name. Any other node keeps its own
+    name, or gets the next that is free.
     """
     graphs = {module.path: module.graph for module in golden.modules if module.graph is not None}
     renamed = rename_nodes(obtained, _names(_paired(golden, obtained)))
@@ -61,7 +64,9 @@ def _names(alignment: Alignment) -> dict[str, str]:
     taken = {*_TAKEN, *names.values(), *map(_parameter, filter(_is_input, nodes))}
     for node in nodes:
         kept = wanted.get(node.name)
-        if node.name not in names and kept is not None and kept.name not in taken and _is_legal(kept.name):
+        if node.name in names or kept is None or kept.name in taken:
+            continue
+        if _has_same_operator(node, kept) and _is_legal(kept.name):
             names[node.name] = kept.name
             taken.add(kept.name)
     namespace = Namespace()
@@ -85,6 +90,13 @@ def _names_of_inputs(nodes: tuple[NodeRecord, ...], wanted: Mapping[str, NodeRec
     others = {_parameter(node) for node in inputs if kept[node.name] != _parameter(node)}
     is_possible = len(set(kept.values())) == len(kept) and others.isdisjoint(kept.values())
     return kept if is_possible else names
+
+
+def _has_same_operator(node: NodeRecord, kept: NodeRecord) -> bool:
+    """Return whether the golden's name still tells the operator: `relu_1` of a method serves a function `relu`, too."""
+    if node.op == kept.op and (node.target == kept.target or node.op in ("placeholder", "output")):
+        return True
+    return _NUMBER.sub("", node.name) == _NUMBER.sub("", kept.name)
 
 
 def _is_input(node: NodeRecord) -> bool:

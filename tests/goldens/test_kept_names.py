@@ -159,6 +159,27 @@ def test_the_name_of_a_node_that_is_gone_is_free():
     assert kept["relu"] == "relu"
 
 
+def test_a_node_whose_operator_changed_takes_the_name_of_the_new_graph():
+    golden = document("%x = input x\n%matmul_1 = torch.matmul(%x, %x)\n%relu_7 = .relu(%matmul_1)\nreturn %relu_7")
+    obtained = document(
+        "%x = input x\n%fused = torch.nn.functional.scaled_dot_product_attention(%x, %x)\n"
+        "%relu = torch.relu(%fused)\nreturn %relu"
+    )
+
+    kept = with_kept_names(golden, obtained)
+
+    assert [node.name for node in kept.nodes] == ["x", "fused", "relu_7", "output"]
+
+
+def test_a_node_that_calls_a_renamed_module_takes_the_name_of_the_new_graph():
+    golden = document("%x = input x\n%fc = self.fc(%x)\nreturn %fc")
+    obtained = document("%x = input x\n%classifier = self.classifier(%x)\nreturn %classifier")
+
+    kept = with_kept_names(golden, obtained)
+
+    assert [node.name for node in kept.nodes] == ["x", "classifier", "output"]
+
+
 @pytest.mark.parametrize("name", ["self", "class", "print", "torch", "nan", "1st", "\u00fc"])
 def test_a_name_that_code_cannot_have_is_not_kept(name):
     kept = names(

@@ -60,8 +60,13 @@ def _changed_modules(graph: ComparedGraph) -> Iterator[Occurrence]:
 def _transitions(changes: Sequence[Change]) -> str:
     return ", ".join(
         f"{change.field.removeprefix('config.')} {change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
+        f"{_remark(change)}"
         for change in changes
     )
+
+
+def _remark(change: Change) -> str:
+    return f" ({change.remark})" if change.remark else ""
 
 
 def _of_call(graph: ComparedGraph, position: int, partner: int, changes: Sequence[Change], kind: str) -> Occurrence:
@@ -88,7 +93,7 @@ def _told(graph: ComparedGraph, change: Change, partner: int, scope: str) -> str
     texts = [with_described_nodes(graph, text, scope) or "nothing" for text in pair]
     if texts[0] == texts[1]:
         texts = [text.replace("%", "") for text in pair]
-    return f"{_field(graph, change, partner)} {texts[0]} -> {texts[1]}"
+    return f"{_field(graph, change, partner)} {texts[0]} -> {texts[1]}{_remark(change)}"
 
 
 def with_described_nodes(graph: ComparedGraph, text: str, scope: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from math import gcd
 
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.operator_words import home, listed_operators, relative_path, without_tensors
@@ -98,3 +99,22 @@ def _content(index: GraphIndex, path: str, nodes: Sequence[int]) -> tuple[tuple[
         )
         for n in nodes
     )
+
+
+def repeated_runs(graph: ComparedGraph, path: str, calls: Sequence[int], is_added: bool) -> Occurrence | None:
+    """Return how often the operators of a module run in a row, if the calls are whole runs; None for other calls."""
+    index, other = (graph.obtained, graph.expected) if is_added else (graph.expected, graph.obtained)
+    own, others = index.calls_inside.get(path, ()), other.calls_inside.get(path, ())
+    if not path or not others or len(own) - len(others) != len(calls):
+        return None
+    operators, other_operators = [index.operator(n) for n in own], [other.operator(n) for n in others]
+    common = gcd(len(own), len(others))
+    for length in range(2, common + 1):
+        counts = len(own) // length, len(others) // length
+        run = operators[:length]
+        if common % length == 0 and operators == run * counts[0] and other_operators == run * counts[1]:
+            before, after = counts[::-1] if is_added else counts
+            text = f"{listed_operators(index, own[:length])} run {before} -> {after} times"
+            site = graph.site(path, *([], calls) if is_added else (calls, []))
+            return Occurrence("block", text, ("block", "runs", "more" if is_added else "fewer", *run), site, ())
+    return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.document.capture_notes import NOUNS
+from pytest_fxgraph.document.capture_notes import FRONTEND, NOUNS
 
 # A reason, the function, and the statement: "number out of a tensor (item) in forward: y = x.item()".
 _BREAK = re.compile(r"(?P<reason>.*?) in (?P<function>[^:`]*): (?P<code>.*)", re.DOTALL)
@@ -22,9 +22,9 @@ def changed_findings(graph: ComparedGraph) -> Iterator[Occurrence]:
     for change in graph.changes:
         if _is_finding(change) and change.action == "added":
             alike = gone.get(_content(change))
-            yield _moved(graph, alike.pop(0), change) if alike else _finding(graph, change, "added")
+            yield _moved(graph, alike.pop(0), change) if alike else _finding(graph, change)
     for change in [change for changes in gone.values() for change in changes]:
-        yield _finding(graph, change, "gone")
+        yield _finding(graph, change)
     for change in graph.changes:
         if change.subject == "note":
             text = f"{change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
@@ -35,10 +35,14 @@ def _is_finding(change: Change) -> bool:
     return change.subject in NOUNS and change.action in ("added", "removed")
 
 
-def _finding(graph: ComparedGraph, change: Change, word: str) -> Occurrence:
-    text = f"{NOUNS[change.subject]} {word}: {change.where[len(graph.prefix) :]}"
+def _finding(graph: ComparedGraph, change: Change) -> Occurrence:
+    word = "more" if change.action == "added" else "fewer"
+    text = f"one {NOUNS[change.subject]} {word}"
+    if word == "fewer" and change.subject not in ("guard", FRONTEND):
+        text += f" ({change.remark})" if change.remark else ", which is better: accept it"
     site = graph.site("")._replace(where=change.source or "")
-    return Occurrence(change.subject, text, (change.subject, word, change.operator), site, [change])
+    key = (change.subject, word, change.operator)
+    return Occurrence(change.subject, f"{text}: {change.where[len(graph.prefix) :]}", key, site, [change])
 
 
 def _content(change: Change) -> tuple[str, ...]:

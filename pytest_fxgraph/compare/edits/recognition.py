@@ -28,11 +28,15 @@ _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
     changed_findings,
 )
 
+# Breaks are told first, and their consequences last.
+_RANKS = {"break": 0, "recompile": 0, "skipped": 0, "fallback": 0, "renumbered": 2, "guard": 3, "note": 3}
+
 
 def recognised_edits(graphs: Sequence[ComparedGraph], changes: Sequence[Change]) -> tuple[Edit, ...]:
-    """Put changes together as edits, the edit with most changes first; a change belongs to one edit at most.
+    """Put changes together as edits; a change belongs to one edit at most.
 
-    `graphs` are the compared graph and the graphs inside of it. Changes that fit no recogniser stay in no edit.
+    Breaks come first, then the edits with most changes. `graphs` are the compared graph and the graphs inside of it.
+    Changes that fit no recogniser stay in no edit.
     """
     occurrences: list[Occurrence] = []
     for graph, own in _by_graph(graphs, changes):
@@ -81,4 +85,4 @@ def _edits(occurrences: Iterable[Occurrence]) -> tuple[Edit, ...]:
         for (kind, text, key), group in groups.items()
         if any(each.changes for each in group)
     ]
-    return tuple(sorted(edits, key=lambda edit: -len(edit.changes)))
+    return tuple(sorted(edits, key=lambda edit: (_RANKS.get(edit.kind, 1), -len(edit.changes))))

@@ -130,6 +130,12 @@ class _Finder:
     def _changed_paths(self, index: GraphIndex, positions: Iterable[int], other: GraphIndex) -> list[Change]:
         """List the changes of the tensors and modules that the nodes use, and that the other graph lacks."""
         nodes = [index.nodes[n] for n in positions]
-        modules = {node.target for node in nodes if node.op == "call_module" and node.target not in other.modules}
+        called = {node.target for node in nodes if node.op == "call_module" and node.target in index.modules}
+        modules = {path for path in called if path not in other.modules}
+        # Another module has taken over the path.
+        action = "added" if index is self._graph.obtained else "removed"
+        taken = [path for path in called - modules if other.modules[path].kind != index.modules[path].kind]
+        exchanged = [change for path in taken for change in self._graph.modules.get(path, ())]
+        exchanged += [change for change in self._graph.of_paths(taken) if change.action == action]
         tensors = self._graph.of_paths({node.target for node in nodes if node.op == "get_attr"})
-        return self._graph.of_paths(modules) + [change for change in tensors if change.action != "changed"]
+        return self._graph.of_paths(modules) + exchanged + [each for each in tensors if each.action != "changed"]

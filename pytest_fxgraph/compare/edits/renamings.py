@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.operator_words import relative_path
 
@@ -12,26 +13,40 @@ _MOST_KEYS = 3
 
 def renamed_paths(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find called modules and read tensors with equal records under two paths."""
-    found: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    found: dict[tuple[str, ...], dict[tuple[str, str, str], list[tuple[int, int]]]] = {}
+    kept = _kept_paths(graph)
     for partner, position in graph.replaced.items():
         node, other = graph.expected.nodes[position], graph.obtained.nodes[partner]
         is_path = node.op == other.op and node.op in ("call_module", "get_attr")
-        if is_path and _is_alike(graph, node.target, other.target):
-            found.setdefault(_renaming(node.target, other.target), []).append((position, partner))
-    for (around, name, other_name), pairs in found.items():
-        yield _occurrence(graph, around, name, other_name, pairs)
+        if is_path and kept.isdisjoint((node.target, other.target)) and _is_alike(graph, node.target, other.target):
+            renaming = _renaming(node.target, other.target)
+            found.setdefault(_group(renaming), {}).setdefault(renaming, []).append((position, partner))
+    for renamings in found.values():
+        yield _occurrence(graph, renamings)
+
+
+def _kept_paths(graph: ComparedGraph) -> set[str]:
+    """Return the paths that a pair of nodes calls or reads on both sides."""
+    if not graph.replaced:
+        return set()
+    nodes, others = graph.expected.nodes, graph.obtained.nodes
+    pairs = [(nodes[position], others[partner]) for position, partner in graph.alignment.pairs()]
+    return {node.target for node, other in pairs if node.op in ("call_module", "get_attr") and node[1:3] == other[1:3]}
+
+
+def _group(renaming: tuple[str, str, str]) -> tuple[str, ...]:
+    """Put renamings together that move the items of one list by equally many places."""
+    around, name, other = renaming
+    return (around, str(int(other) - int(name))) if name.isdecimal() and other.isdecimal() else renaming
 
 
 def _is_alike(graph: ComparedGraph, path: str, other: str) -> bool:
-    """Return whether both paths are gone and come, and hold equal modules or tensors."""
-    if other in graph.expected.modules or path in graph.obtained.modules:
-        return False
+    """Return whether two paths hold equal modules or tensors."""
     module, obtained_module = graph.expected.modules.get(path), graph.obtained.modules.get(other)
     if module is not None and obtained_module is not None:
         return module[1:4] == obtained_module[1:4]  # kind, config and training
     tensor, obtained_tensor = graph.expected.state.get(path), graph.obtained.state.get(other)
-    is_exchanged = path in graph.obtained.state or other in graph.expected.state
-    if tensor is None or obtained_tensor is None or is_exchanged:
+    if tensor is None or obtained_tensor is None:
         return False
     return (tensor.kind, tensor.value) == (obtained_tensor.kind, obtained_tensor.value)
 
@@ -50,32 +65,64 @@ def _renaming(path: str, other: str) -> tuple[str, str, str]:
 
 
 def _occurrence(
-    graph: ComparedGraph, around: str, name: str, other_name: str, pairs: Sequence[tuple[int, int]]
+    graph: ComparedGraph, renamings: Mapping[tuple[str, str, str], Sequence[tuple[int, int]]]
 ) -> Occurrence:
+    around, name, other_name = next(iter(renamings))
+    pairs = [pair for each in renamings.values() for pair in each]
     changes = [change for _, partner in pairs for change in graph.changed.get(partner, ()) if change.field == "target"]
-    own = [change for change in graph.of_paths([_joined(around, name)]) if change.action == "removed"]
-    come = {
-        relative_path(change.where[len(graph.prefix) :], _joined(around, other_name)): change
-        for change in graph.of_paths([_joined(around, other_name)])
-        if change.action == "added"
-    }
+    changes += _exchanged_modules(graph, pairs)
     keys = []
-    for change in own:
-        path = change.where[len(graph.prefix) :]
-        partner = come.get(relative_path(path, _joined(around, name)))
-        if partner is not None and partner.obtained == change.expected:
-            changes += [change, partner]
-            record = graph.expected.state.get(path)
-            if record is not None and record.kind != "constant" and record.persistent:
-                keys.append(relative_path(path, around))
+    for _, before, after in renamings:
+        own, lost = _renamed_state(graph, _joined(around, before), _joined(around, after))
+        changes += own
+        keys += [relative_path(path, around) for path in lost]
     is_tensor = graph.expected.nodes[pairs[0][0]].op == "get_attr" and _joined(around, name) in graph.expected.state
     noun = graph.expected.state[_joined(around, name)].kind if is_tensor else "module"
-    text = f"{noun} renamed {name} -> {other_name}"
+    kind = "renamed"
+    if len(renamings) > 1 or (name.isdecimal() and other_name.isdecimal()):
+        kind = "renumbered"
+        moves = ", ".join(f"{before} -> {after}" for _, before, after in [*renamings][:_MOST_KEYS])
+        dots = ", ..." if len(renamings) > _MOST_KEYS else ""
+        text = f"{noun}{'s' if len(renamings) > 1 else ''} renumbered {moves}{dots}"
+        key: tuple[str, ...] = (kind, *_group((around, name, other_name))[1:])
+    else:
+        text = f"{noun} renamed {name} -> {other_name}"
+        key = (kind, noun, name, other_name)
     if keys:
         more = f" and {len(keys) - _MOST_KEYS} more" if len(keys) > _MOST_KEYS else ""
         text += f": checkpoints with {', '.join(keys[:_MOST_KEYS])}{more} no longer load"
     site = graph.site(around, [position for position, _ in pairs], [partner for _, partner in pairs])
-    return Occurrence("renamed", text, ("renamed", noun, name, other_name), site, changes)
+    return Occurrence(kind, text, key, site, changes)
+
+
+def _exchanged_modules(graph: ComparedGraph, pairs: Sequence[tuple[int, int]]) -> list[Change]:
+    """List the changes of modules whose path now has a module of another class, because the modules moved."""
+    targets = {graph.expected.nodes[position].target for position, _ in pairs}
+    targets |= {graph.obtained.nodes[partner].target for _, partner in pairs}
+    modules, others = graph.expected.modules, graph.obtained.modules
+    both = [path for path in targets if path in modules and path in others]
+    return [
+        change for path in both if modules[path].kind != others[path].kind for change in graph.modules.get(path, ())
+    ]
+
+
+def _renamed_state(graph: ComparedGraph, before: str, after: str) -> tuple[list[Change], list[str]]:
+    """Return the changes of equal tensors and modules below two paths, and the lost keys of the state dict."""
+    come = {
+        relative_path(change.where[len(graph.prefix) :], after): change
+        for change in graph.of_paths([after])
+        if change.action == "added"
+    }
+    changes, keys = [], []
+    for change in graph.of_paths([before]):
+        path = change.where[len(graph.prefix) :]
+        partner = come.get(relative_path(path, before))
+        if change.action == "removed" and partner is not None and partner.obtained == change.expected:
+            changes += [change, partner]
+            record = graph.expected.state.get(path)
+            if record is not None and record.kind != "constant" and record.persistent:
+                keys.append(path)
+    return changes, keys
 
 
 def _joined(around: str, name: str) -> str:

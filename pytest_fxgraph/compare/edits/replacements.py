@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_fxgraph.compare.edits.arguments import told_arguments
+from pytest_fxgraph.compare.edits.blocks import repeated_runs
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.operator_words import (
     described_node,
@@ -135,6 +136,9 @@ def _one_sided(graph: ComparedGraph, region: Region) -> Occurrence:
     if not calls:
         text = f"{' and '.join(_tensor(index, n) for n in tensors)} {'added' if is_added else 'removed'}"
         return _site(graph, region, kind, text, roles)
+    runs = repeated_runs(graph, region.where, calls, is_added)
+    if runs is not None:
+        return runs._replace(changes=region.changes)
     value = _before(graph, region) if edge is None else edge.value
     name = "" if value is None else described_node(index, value, region.where)
     operand = "" if edge is None else _operand(graph, region, calls, edge)

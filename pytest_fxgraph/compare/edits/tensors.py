@@ -61,9 +61,9 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
 def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tuple[str, tuple[str, ...]]:
     record = graph.obtained.state.get(path)
     kind = record.kind if record is not None else "tensor"
-    if change.field == "content":
-        return f"values of {kind} {name} changed", ("tensor", "content", kind, name)
     transition = f"{change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
+    if change.field == "content":
+        return f"{kind} {name}: values {change.remark or transition}", ("tensor", "content", kind, name)
     if change.field == "requires_grad":
         return f"requires_grad {transition}", ("tensor", "requires_grad", transition)
     if change.field == "persistent":
