@@ -114,9 +114,17 @@ class CheckError(AssertionError):
 
 
 class BreakError(CheckError):
-    """A model was not captured whole."""
+    """A model was not captured whole. `places` holds each line of the user's with the words for it."""
 
     check = "capture"
+
+    def __init__(self, message: str, places: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(message, message, next((source for source, _ in places if source), ""))
+        self.places = places
+
+    def report_data(self, nodeid: str) -> dict[str, object]:
+        """Return the failure of a test as plain data; `record_of(NumericFailure, data)` reads it."""
+        return {**super().report_data(nodeid), "places": self.places}
 
 
 class MismatchError(CheckError):

@@ -248,8 +248,7 @@ class Capture:
         # A skipped function is described by the break that made Dynamo skip it.
         told = [*self.breaks.explanation(), *self.fallbacks.explanation()] or self.skipped.explanation()
         message = "\n".join([*lines, *told])
-        places = [each.place.line_of_source for each in found]
-        raise BreakError(message, message, next(filter(None, places), ""))
+        raise BreakError(message, tuple((each.place.line_of_source, each.lines()[0]) for each in found))
 
     @property
     def operators_of(self) -> Any:

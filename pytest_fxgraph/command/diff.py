@@ -186,7 +186,7 @@ def _data_of(pair: _Pair, level: str) -> dict[str, object]:
 
 def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: bool) -> None:
     """Write the differences as a page, and print a line per golden that differs."""
-    from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
+    from pytest_fxgraph.draw.page import Entry, PageContent, PageGraph, page_text
     from pytest_fxgraph.goldens.store import write_whole
 
     found = list(pairs)
@@ -203,8 +203,12 @@ def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: 
             others.setdefault("rows that differ", []).extend(f"{pair.name} {line}" for line in pair.rows)
             printed += pair.lines()
         else:
+            modules = sorted({change.scope for change in pair.difference.changes if change.scope})
             causes.append(Cause(pair.name, headline(pair.difference), cause_parts(pair.difference, pair.name)))
-            graphs.append(PageGraph(pair.name, "mismatch", causes[-1].headline, pair.section(), *pair.documents))
+            entry = Entry(modules=modules, edits=edit_data(pair.difference))
+            graphs.append(
+                PageGraph(pair.name, "mismatch", causes[-1].headline, pair.section(), *pair.documents, entry=entry)
+            )
             printed.append(f"{pair.name}: {causes[-1].headline}")
     is_same = all(pair.is_same for pair in found)
     differing = len(graphs) + sum(bool(pair.rows) for pair in found)

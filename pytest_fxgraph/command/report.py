@@ -78,6 +78,7 @@ def merged_report(reports: Sequence[RunReport]) -> RunReport:
         unused,
         tuple(dict.fromkeys(section for report in reports for section in report.sections)),
         tuple(failure for report in reports for failure in report.failures),
+        environment=dict(set.intersection(*(set(report.environment.items()) for report in reports))),
     )
 
 

@@ -137,7 +137,7 @@ def _fold_repeated(
     after = {node.obtained.name: f"n_{place}" for place, node in enumerate(nodes) if node.obtained is not None}
     records = []
     for place, node in enumerate(nodes):
-        was = ()
+        was: tuple[tuple[str, str], ...] = ()
         if node.expected is not None and node.obtained is not None and node.status:
             was = (("was", ", ".join(rename_references(text, before) for text in _texts(node.expected))),)
         record = _plain_record(node, tensors[place])

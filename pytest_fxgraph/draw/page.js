@@ -24,18 +24,162 @@ function prepare(article) {
 }
 
 const articles = new Map([...document.querySelectorAll("article")].map((article) => [article.id, {article, show: prepare(article)}]));
-function showChosen() {
-  const chosen = articles.has(location.hash.slice(1)) ? location.hash.slice(1) : [...articles.keys()][0];
-  for (const [id, {article, show}] of articles) {
-    article.hidden = id !== chosen;
-    if (id === chosen) show();
+const entries = [...document.querySelectorAll("nav li[data-key]")].map((item) => ({item, id: item.querySelector("a").hash.slice(1)}));
+const filter = document.querySelector(".filter"), box = filter && filter.querySelector("input");
+const unhidden = () => entries.filter(({item}) => !item.hidden);
+let shown = "";
+
+// The address is `#ENTRY&filter=TERMS`; either part may be missing.
+function address() {
+  const [id, ...options] = location.hash.slice(1).split("&"), given = options.find((option) => option.startsWith("filter="));
+  const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+  return {id: decoded(id), terms: given === undefined ? null : decoded(given.slice(7))};
+}
+
+function writeAddress(id) {
+  const terms = box && box.value.trim(), hash = `#${id}${terms ? `&filter=${encodeURIComponent(terms)}` : ""}`;
+  if (location.hash !== hash) history.replaceState(null, "", hash);
+}
+
+// Entries that were viewed, in this report or in an earlier one with the same difference. Some browsers keep nothing for files.
+const STORE = "pytest-fxgraph viewed", MOST_VIEWED = 2000;
+const viewed = new Set();
+try { for (const key of JSON.parse(localStorage.getItem(STORE) || "[]")) viewed.add(key); } catch { viewed.clear(); }
+
+function markViewed(id) {
+  for (const {item} of entries.filter((entry) => decodeURIComponent(entry.id) === id)) viewed.add(item.dataset.key);
+  for (const {item} of entries) item.querySelector(".viewed").hidden = !viewed.has(item.dataset.key);
+  try { localStorage.setItem(STORE, JSON.stringify([...viewed].slice(-MOST_VIEWED))); } catch { /* the marks last as long as the page */ }
+}
+
+// `status:missing edit:"relu moved" head`: terms of one field are alternatives, and every field has to match.
+const termsOf = (text) => [...text.matchAll(/(?:(test|status|module|edit):)?(?:"([^"]*)"|(\S+))/g)].map(([, field, quoted, plain]) => [field || "", (quoted ?? plain).toLowerCase()]);
+
+function matches({test, status, module, edit, headline}, terms) {
+  const isIn = (field, term) => {
+    if (field === "module") return module.toLowerCase().split(" ").some((path) => `.${path}.`.includes(`.${term}.`));
+    return (field ? {test, status, edit}[field] : `${test} ${status} ${module} ${edit} ${headline}`).toLowerCase().includes(term);
+  };
+  const fields = [...new Set(terms.map(([field]) => field))].filter(Boolean);
+  return terms.every(([field, term]) => field || isIn("", term)) && fields.every((field) => terms.some(([each, term]) => each === field && isIn(field, term)));
+}
+
+function applyFilter() {
+  if (!box) return;
+  const terms = termsOf(box.value);
+  for (const {item} of entries) item.hidden = !matches(item.dataset, terms);
+  for (const section of document.querySelectorAll("nav section")) {
+    const found = section.querySelectorAll("li:not([hidden])").length, more = section.querySelector("details");
+    section.hidden = !found;
+    if (more) { more.hidden = !more.querySelector("li:not([hidden])"); if (terms.length) more.open = true; }
   }
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${chosen}`) link.setAttribute("aria-current", "true");
-    else link.removeAttribute("aria-current");
+  for (const chip of filter.querySelectorAll("button")) chip.setAttribute("aria-pressed", String(terms.some(([field, term]) => field === chip.dataset.field && term === chip.dataset.term.toLowerCase())));
+  filter.querySelector("[role=status]").textContent = terms.length ? `${unhidden().length} of ${entries.length}` : "";
+}
+
+// A chip per status, edit and module that tells entries apart, the most frequent first.
+function makeChips() {
+  const ofField = {status: ({status}) => [status], edit: ({edit}) => edit.split("; "), module: ({module}) => [...new Set(module.split(" ").map((path) => path.split(".")[0]))]};
+  for (const [field, values] of Object.entries(ofField)) {
+    const counts = new Map();
+    for (const {item} of entries) for (const value of values(item.dataset)) if (value) counts.set(value, (counts.get(value) || 0) + 1);
+    if (counts.size < 2) continue;
+    const chips = field === "status" ? html("div", {role: "group", "aria-label": "by status"}) : html("details", {}, html("summary", {}, `by ${field}`));
+    for (const [value, count] of [...counts].sort((one, other) => other[1] - one[1]).slice(0, 8)) {
+      const term = value.split('"')[0], words = /\s/.test(term) ? `"${term}"` : term;
+      const chip = html("button", {type: "button", title: value, "aria-pressed": "false"}, `${clipped(value, 30)} ${count}`);
+      Object.assign(chip.dataset, {field, term});
+      chip.addEventListener("click", () => {
+        const written = `${field}:${words}`, isOn = chip.getAttribute("aria-pressed") === "true";
+        box.value = isOn ? box.value.replace(written, "").replace(/\s+/g, " ").trim() : `${box.value} ${written}`.trim();
+        changeFilter();
+      });
+      chips.append(chip);
+    }
+    filter.append(chips);
   }
 }
+
+function changeFilter() {
+  applyFilter();
+  const found = unhidden();
+  if (found.length && !found.some(({id}) => decodeURIComponent(id) === shown)) show(decodeURIComponent(found[0].id));
+  writeAddress(shown);
+}
+
+function show(id) {
+  shown = id;
+  for (const [name, {article, show: showArticle}] of articles) {
+    article.hidden = name !== id;
+    if (name === id) showArticle();
+  }
+  for (const {item, id: name} of entries) {
+    const link = item.querySelector("a"), more = item.closest("details");
+    if (decodeURIComponent(name) !== id) { link.removeAttribute("aria-current"); continue; }
+    link.setAttribute("aria-current", "true");
+    if (more) more.open = true;
+    item.scrollIntoView({block: "nearest"});
+  }
+  markViewed(id);
+}
+
+function showChosen() {
+  const {id, terms} = address();
+  if (box && terms !== null) box.value = terms;
+  applyFilter();
+  const first = unhidden()[0] || entries[0], chosen = articles.has(id) ? id : first ? decodeURIComponent(first.id) : [...articles.keys()][0];
+  if (chosen !== undefined) show(chosen);
+  document.querySelector(".absent").textContent = id && chosen !== id ? `There is no entry ${id} in this report: the test passed or did not run.` : "";
+  if (id && chosen === id) writeAddress(id);  // keeps the filter
+}
+
+function goToEntry(step) {
+  const found = unhidden(), place = found.findIndex(({id}) => decodeURIComponent(id) === shown);
+  if (!found.length) return;
+  const next = found[place < 0 ? 0 : (place + step + found.length) % found.length];
+  show(decodeURIComponent(next.id));
+  writeAddress(shown);
+  window.scrollTo(0, 0);
+}
+
+// Keys of a page in which nothing was clicked; a picture with the focus takes its own keys first.
+const viewOf = (id) => { const stage = articles.has(id) && articles.get(id).article.querySelector(".stage"); return stage && stage.view; };
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input")) { if (event.key === "Escape" && event.target === box) { box.value = ""; changeFilter(); box.blur(); } return; }
+  const view = viewOf(shown), steps = {j: 1, k: -1, ...(view && view.changes.length ? {} : {n: 1, p: -1})};
+  if (event.key === "/" && box) { event.preventDefault(); box.focus(); }
+  else if (steps[event.key]) { event.preventDefault(); goToEntry(steps[event.key]); }
+  else if (view && event.key.length === 1 && !event.target.closest("button, a, summary") || view && "np".includes(event.key)) view.onKey(event);
+});
+
+// Copies without the clipboard's own interface too, which browsers withhold from some files; a text that stays selected is copied by hand.
+async function copy(button) {
+  const code = button.previousElementSibling, selection = getSelection();
+  selection.selectAllChildren(code);
+  let isCopied = false;
+  try { await navigator.clipboard.writeText(code.textContent); isCopied = true; } catch { isCopied = document.execCommand("copy"); }
+  button.textContent = isCopied ? "Copied" : "Press Ctrl+C";
+  if (isCopied) selection.removeAllRanges();
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+}
+for (const button of document.querySelectorAll(".copy")) {
+  button.hidden = false;
+  button.addEventListener("click", () => copy(button));
+}
+for (const button of document.querySelectorAll(".edit")) button.addEventListener("click", () => {
+  const article = button.closest("article"), names = button.dataset.nodes.split(" ");
+  article.querySelector("[role=tab]").click();
+  const view = viewOf(article.id), node = view ? view.picture.nodes.findIndex((each) => names.includes(each[NAME])) : -1;
+  if (node >= 0) view.go(node);
+});
+if (box) {
+  filter.hidden = false;
+  makeChips();
+  box.addEventListener("input", changeFilter);
+}
 document.body.classList.add("scripted");
+window.addEventListener("resize", () => views().forEach((view) => view.fill()));
 window.addEventListener("hashchange", () => { showChosen(); window.scrollTo(0, 0); });
 // On paper, the whole picture is seen.
 const views = () => [...document.querySelectorAll(".stage")].flatMap((stage) => stage.view || []);

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.text_writer import document_lines
@@ -29,6 +32,18 @@ _STAGE = "Picture"  # the name of the panel that a script fills
 
 
 @dataclass(frozen=True)
+class Entry:
+    """What the list of a page knows of an entry."""
+
+    id: str = ""  # the fragment of the entry's permanent link; made of the title if empty
+    name: str = ""  # in the list; the title if empty
+    test: str = ""
+    modules: Sequence[str] = ()  # paths of the modules that the changes are in
+    edits: Sequence[Mapping[str, Any]] = ()  # as `edit_data` returns them
+    commands: Sequence[tuple[str, str]] = ()  # each command that accepts the change, with words for what it accepts
+
+
+@dataclass(frozen=True)
 class PageGraph:
     """A graph, or two graphs that differ, as a page shows them."""
 
@@ -38,8 +53,9 @@ class PageGraph:
     words: str = ""  # the whole difference as text
     expected: GraphDocument | None = None
     obtained: GraphDocument | None = None
-    cluster: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)  # name of an obtained node to its line of the model
+    source: str = ""  # panel of the model's lines
+    entry: Entry = Entry()
 
 
 @dataclass(frozen=True)
@@ -51,19 +67,33 @@ class PageContent:
     clusters: Sequence[Cluster] = ()
     sections: Sequence[str] = ()
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)  # heading to the goldens without a picture
-    command: str = ""  # command that accepts a cluster, without the key
+    facts: Mapping[str, str] = field(default_factory=dict)  # of the run: "commit", "torch", "platform", ...
 
 
 @dataclass(frozen=True)
 class PageArticle:
     """An entry of a page: panels of HTML by name, and the data of a picture."""
 
-    sort: str  # heading of the entry in the list; empty for a golden
+    sort: str  # heading in the list; "" for a graph
     title: str
     status: str = ""
     headline: str = ""
     panels: Sequence[tuple[str, str]] = ()
     picture: dict[str, Any] | None = None  # as `picture.js` reads it
+    entry: Entry = Entry()
+
+    @property
+    def digest(self) -> str:
+        """The same for the same entry in each report, so that a browser knows the entries that were viewed."""
+        return hashlib.sha256(repr((self.title, self.status, self.headline)).encode("utf-8", "replace")).hexdigest()[:8]
+
+
+class Group(NamedTuple):
+    """Entries that stand together in the list, below one heading."""
+
+    heading: str
+    cluster: str  # key of a cluster; "" for other groups
+    members: Sequence[PageArticle]
 
 
 def page_of_picture(picture: Picture, document: GraphDocument, *, is_full: bool = False) -> str:
@@ -72,6 +102,14 @@ def page_of_picture(picture: Picture, document: GraphDocument, *, is_full: bool 
     panels = [(_STAGE, panel("stage")), *_graph_panels(document)]
     article = PageArticle("", picture.title, panels=panels, picture=picture_data(picture, sorted(opened)))
     return _page(PageContent(picture.title), [article])
+
+
+_NO_LETTERS = re.compile(r"[^\w.:/@~]+")
+
+
+def fragment_of(text: str) -> str:
+    """Return a text as the fragment of a link. Letters, digits and `_.:/@~` stay; `-` stands for other characters."""
+    return _NO_LETTERS.sub("-", text).strip("-") or "entry"
 
 
 def page_text(content: PageContent, graphs: Sequence[PageGraph], articles: Sequence[PageArticle] = ()) -> str:
@@ -84,15 +122,34 @@ def page_text(content: PageContent, graphs: Sequence[PageGraph], articles: Seque
 
 
 def _page(content: PageContent, articles: Sequence[PageArticle]) -> str:
-    numbers: dict[str, int] = {}
-    groups: dict[str, list[tuple[int, PageArticle]]] = {}
-    clustered = {golden for cluster in content.clusters for golden in cluster.goldens}
-    for number, article in enumerate(articles):
-        if not article.sort:
-            numbers.setdefault(article.title, number)
-        if article.sort or article.title not in clustered:
-            groups.setdefault(article.sort, []).append((number, article))
-    return page_from(content=content, articles=articles, numbers=numbers, groups=groups)
+    groups = _groups(content.clusters, _with_ids(articles))
+    listed = [article for group in groups for article in group.members]
+    return page_from(content=content, articles=listed, groups=groups)
+
+
+def _with_ids(articles: Sequence[PageArticle]) -> Iterator[PageArticle]:
+    """Yield articles with an id each; of equal ids, the second ends in `~2`."""
+    taken: Counter[str] = Counter()
+    for article in articles:
+        found = fragment_of(article.entry.id or article.title)
+        taken[found] += 1
+        end = f"~{taken[found]}" if taken[found] > 1 else ""
+        yield replace(article, entry=replace(article.entry, id=found + end, name=article.entry.name or article.title))
+
+
+def _groups(clusters: Sequence[Cluster], articles: Iterable[PageArticle]) -> list[Group]:
+    """Group articles as the list shows them: goldens by cluster, other goldens, then other sorts of entries."""
+    graphs: dict[str, list[PageArticle]] = {}
+    sorts: dict[str, list[PageArticle]] = {}
+    for article in articles:
+        (sorts.setdefault(article.sort, []) if article.sort else graphs.setdefault(article.title, [])).append(article)
+    groups = [
+        Group(each.headline, each.key, [article for golden in each.goldens for article in graphs.pop(golden, ())])
+        for each in clusters
+    ]
+    groups.append(Group("", "", [article for members in graphs.values() for article in members]))
+    groups += [Group(sort, "", members) for sort, members in sorts.items()]
+    return [group for group in groups if group.members]
 
 
 def words_panel(text: str, name: str = "Words") -> tuple[str, str]:
@@ -104,8 +161,10 @@ def _graph_article(graph: PageGraph, *, has_picture: bool) -> PageArticle:
     """Draw a graph, or the overlay of two, and pair the nodes of two graphs for the table."""
     document = graph.obtained or graph.expected
     panels = [words_panel(graph.words)] if graph.words else []
-    if document is None:
-        return PageArticle("", graph.title, graph.status, graph.headline, panels)
+    panels += [("Source", graph.source)] if graph.source else []
+    if document is None or not document.nodes:
+        # A capture has no nodes of its own: its breaks stand at lines of the model.
+        return PageArticle("", graph.title, graph.status, graph.headline, panels[::-1], None, graph.entry)
     expected, obtained = graph.expected, graph.obtained
     is_overlay = expected is not None and obtained is not None
     merged = merged_nodes(expected, obtained) if expected is not None else merged_nodes(document)
@@ -120,7 +179,7 @@ def _graph_article(graph: PageGraph, *, has_picture: bool) -> PageArticle:
         panels += _overlay_panels(expected, obtained, merged)
     else:
         panels += _graph_panels(document)
-    return PageArticle("", graph.title, graph.status, graph.headline, panels, picture)
+    return PageArticle("", graph.title, graph.status, graph.headline, panels, picture, graph.entry)
 
 
 def _left_out(seen: int, count: int, *, is_overlay: bool) -> str:

@@ -70,6 +70,7 @@ class PictureView {
     this.map = html("canvas", {class: "map", width: 150, height: 170, "aria-hidden": "true"});
     this.details = html("aside", {class: "details", "aria-label": "the selected node", hidden: ""});
     this.stage.replaceChildren(tools, html("div", {class: "field"}, ...this.panes.map((pane) => pane.frame), this.map, this.details));
+    this.fill();
     this.search.addEventListener("input", () => this.find());
     this.search.addEventListener("keydown", (event) => this.onSearchKey(event));
     this.stage.addEventListener("keydown", (event) => this.onKey(event));
@@ -84,6 +85,12 @@ class PictureView {
     this.map.addEventListener("pointerdown", (event) => { this.map.setPointerCapture(event.pointerId); move(event); });
     this.map.addEventListener("pointermove", (event) => { if (event.buttons) move(event); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.mapImage = null; this.move(); });
+  }
+
+  // The picture takes the window below it, as far as there is room.
+  fill() {
+    const field = this.stage.querySelector(".field");
+    field.style.height = `${Math.max(340, innerHeight - field.getBoundingClientRect().top - scrollY - 10)}px`;
   }
 
   legend() {

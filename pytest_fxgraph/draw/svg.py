@@ -105,8 +105,8 @@ def _values(picture: Picture, placement: Placement) -> Iterator[str]:
     for source, found in shapes.items():
         cluster = picture.cluster(source)
         shadow = 6 if cluster is not None and cluster.sort == "repeated" else 0
-        for value, (x, y) in found.items() if len(found) == 1 and "" not in found else ():
-            yield _text(x, y + 11 + shadow, clipped_label(value), "value")
+        for shape, (x, y) in found.items() if len(found) == 1 and "" not in found else ():
+            yield _text(x, y + 11 + shadow, clipped_label(shape), "value")
 
 
 def path_text(points: list[Point]) -> str:

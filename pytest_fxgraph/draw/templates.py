@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent
+STYLES = ("picture.css", "page.css")
 SCRIPTS = ("placement.js", "picture.js", "page.js")
 
 
@@ -58,19 +59,25 @@ def _environment() -> Environment:
     )
     # Texts of several lines with visible control characters, data of a script, and styles or scripts of this folder.
     made.filters.update(lines=lambda text: escape(printable(text)), data=data, digest=_digest)
-    made.globals.update(file=lambda name: Markup(_text_of(name)), script=lambda: Markup(_script()))
+    made.globals.update(style=lambda: Markup(_style()), script=lambda: Markup(_script()))
     return made
 
 
-def _digest(script: str) -> str:
-    """Return the digest of a script by which a browser knows the script that the page allows."""
-    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+def _digest(text: str) -> str:
+    """Return the digest by which a browser knows the script or the style that the page allows."""
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 @functools.cache
 def _script() -> str:
     """Return the one script of a page."""
     return "".join([_text_of(name) for name in SCRIPTS])
+
+
+@functools.cache
+def _style() -> str:
+    """Return the one style sheet of a page, with a class per width, because the page allows no style of an element."""
+    return "".join([*map(_text_of, STYLES), *(f".w{width}{{width:{width}%}}" for width in range(101))])
 
 
 def _text_of(name: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from pytest_fxgraph import settings
 from pytest_fxgraph.errors import GateError, ReportError
 from pytest_fxgraph.gate.collection import CollectionRecord
-from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, within_folder
+from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, started_in, within_folder
 from pytest_fxgraph.gate.session import GoldenSession
 from pytest_fxgraph.goldens.files import base_path, begins_like_a_golden, is_received
 from pytest_fxgraph.goldens.renamed import RenamedGoldens, UnusedGolden, may_belong
@@ -199,11 +199,12 @@ class RunEnd:
 
     def _write_reports(self, record: RunRecord) -> None:
         from pytest_fxgraph.gate import build_service  # here: most runs write no report
+        from pytest_fxgraph.gate.environment import environment_of_run
 
         goldens, paths = self._goldens, self._config.getoption("fx_report")
         sections = tuple(self._sections)
         report = RunReport(self._summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
-        report = replace(report, strips=goldens.strips())
+        report = replace(report, strips=goldens.strips(), environment=environment_of_run(self._config.rootpath))
         for path in paths:
             self._write_report(report, path)
         if build_service.on_github():
@@ -236,7 +237,7 @@ class RunEnd:
             return run_markdown(report)
         from pytest_fxgraph.draw.run_page import run_page
 
-        return run_page(report)
+        return run_page(report, Path(started_in(self._config)))
 
     def _told_unused(self) -> list[str]:
         # A received file of a test that is gone disturbs nobody: git ignores it, and prune removes it.

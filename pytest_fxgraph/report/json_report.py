@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +35,7 @@ class RunReport:
     sections: Sequence[str] = ()  # texts of the hook pytest_fxgraph_report_section
     failures: Sequence[NumericFailure] = ()  # of fx_equivalence, fx_transform and fx_capture
     strips: Sequence[StageStrip] = ()  # of fx_stages
+    environment: Mapping[str, str] = field(default_factory=dict)  # facts by name: "commit", "torch", "platform", ...
 
     def failed_by_cause(self) -> list[tuple[Outcome, ...]]:
         """Return the failed goldens by cluster, the cluster of most goldens first.
@@ -61,6 +62,7 @@ def json_text(report: RunReport) -> str:
         "sections": list(report.sections),
         "failures": [{name: getattr(each, name) for name in _FAILURE} for each in report.failures],
         "run": asdict(report.record),
+        "environment": dict(report.environment),
     }
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
@@ -111,6 +113,7 @@ def _report_of(data: Mapping[str, Any]) -> RunReport:
         tuple(map(str, data["sections"])),
         # Reports of earlier releases have no failures.
         tuple(record_of(NumericFailure, each) for each in data.get("failures", ())),
+        environment={str(name): str(fact) for name, fact in data.get("environment", {}).items()},
     )
 
 

@@ -51,6 +51,7 @@ class NumericFailure:
     path: tuple[PathStep, ...] = ()
     check: str = "equivalence"  # or "capture"
     source: str = ""  # the user's line; the path has the lines of "equivalence"
+    places: tuple[tuple[str, str], ...] = ()  # of "capture": each line of the user's with the words for it
 
     @property
     def subject(self) -> str:

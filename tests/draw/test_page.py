@@ -4,15 +4,26 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pytest
+
 from fixtures.documents import document
 from pytest_fxgraph.draw.builder import picture_of
-from pytest_fxgraph.draw.page import PageContent, PageGraph, page_of_picture, page_text
+from pytest_fxgraph.draw.page import (
+    Entry,
+    PageArticle,
+    PageContent,
+    PageGraph,
+    fragment_of,
+    page_of_picture,
+    page_text,
+)
 from pytest_fxgraph.report.clusters import Cluster
 
 BEFORE = document(
     "%x = input x : float32[2]\n%a = torch.neg(%x)\nreturn %a", code="def forward(self, x):\n    return -x"
 )
 AFTER = document("%x = input x : float32[2]\n%a = torch.exp(%x)\nreturn %a", code="def forward(self, x):\n    return x")
+TIMES = "\N{MULTIPLICATION SIGN}"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[0m"
 
 
@@ -60,6 +71,8 @@ def test_a_page_refers_to_nothing_outside_and_forbids_it():
 
     assert Reader(page).addresses == []
     assert "default-src 'none'" in page
+    assert "unsafe-inline" not in page
+    assert "style=" not in page
     assert "@import" not in page
 
 
@@ -75,30 +88,73 @@ def test_nothing_that_comes_from_files_is_markup():
 
 
 def test_names_of_clusters_and_goldens_are_no_markup():
-    content = PageContent(
-        "t", "s", [Cluster(HOSTILE, HOSTILE, (HOSTILE,))], [HOSTILE], {HOSTILE: [HOSTILE]}, command=HOSTILE
-    )
+    cluster = Cluster(HOSTILE, HOSTILE, (HOSTILE, HOSTILE))
+    content = PageContent("t", "s", [cluster], [HOSTILE], {HOSTILE: [HOSTILE]}, facts={HOSTILE: HOSTILE})
+    edit = {"text": HOSTILE, "title": HOSTILE, "places": [{"obtained": [HOSTILE], "expected": []}] * 2}
+    entry = Entry(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], [edit, edit], [(HOSTILE, HOSTILE)])
 
-    read = Reader(page_text(content, []))
+    read = Reader(page_text(content, [PageGraph(HOSTILE, entry=entry), PageGraph(HOSTILE, entry=entry)]))
 
     assert "img" not in read.tags
     assert read.tags.count("script") == 1
 
 
-def test_a_page_lists_clusters_with_their_command_and_goldens():
+def test_a_page_lists_clusters_with_their_goldens():
     clusters = [Cluster("3f09ac", "relu -> gelu", ("a.yaml", "b.yaml"))]
     graphs = [PageGraph(f"{name}.yaml", "mismatch", expected=BEFORE, obtained=AFTER) for name in "ab"]
-    content = PageContent(
-        "run", "2 goldens differ", clusters, ("a section",), {"matched": ["c.yaml"]}, "fxgraph accept"
-    )
+    content = PageContent("run", "2 goldens differ", clusters, ("a section",), {"matched": ["c.yaml"]})
 
     page = page_text(content, graphs)
 
     read = Reader(page)
-    assert "2 goldens differ in this way, cluster 3f09ac: fxgraph accept 3f09ac" in read.texts
-    assert read.addresses == ["#graph-0", "#graph-1"]
+    assert "2 goldens differ in this way, cluster 3f09ac" in read.texts
+    assert f"{TIMES}2, 1 more" in read.texts
+    assert read.addresses == ["#a.yaml", "#b.yaml"]
     assert "1 matched" in read.texts
     assert "a section" in read.texts
+
+
+def test_the_first_entry_of_the_list_is_the_first_article():
+    graphs = [PageGraph(name, "missing", words="w") for name in "abc"]
+    content = PageContent("run", clusters=[Cluster("3f09ac", "relu -> gelu", ("c", "a"))])
+    results = PageArticle("results that differ", "t")
+
+    page = page_text(content, graphs, [results])
+
+    assert re.findall(r'<a href="#(\w+)"', page) == re.findall(r'<article id="(\w+)"', page) == ["c", "a", "b", "t"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("tests/test_net.py::TestNet::test_vit[12-bf16]", "tests/test_net.py::TestNet::test_vit-12-bf16"),
+        ('test_net.py::test_net[größe & "x"]', "test_net.py::test_net-größe-x"),
+        ("[]", "entry"),
+    ],
+)
+def test_a_link_is_made_of_the_name_of_its_entry(text, fragment):
+    assert fragment_of(text) == fragment
+
+
+def test_entries_of_one_name_have_links_of_their_own():
+    graphs = [PageGraph(name, words="w", entry=Entry("test[a b]")) for name in "ab"]
+
+    assert Reader(page_text(PageContent("run"), graphs)).addresses == ["#test-a-b", "#test-a-b~2"]
+
+
+def test_an_entry_is_viewed_until_its_difference_changes():
+    one, same, other = (PageArticle("", "a.yaml", "mismatch", headline) for headline in ("x", "x", "y"))
+
+    assert one.digest == same.digest != other.digest
+
+
+def test_a_page_names_the_run_and_the_commands_that_accept():
+    graph = PageGraph("a.yaml", entry=Entry(commands=[("fxgraph accept a.yaml", "this golden")]))
+
+    page = page_text(PageContent("run", facts={"commit": "c0ffee", "torch": "2.13.0"}), [graph])
+
+    assert "<span>commit <code>c0ffee</code></span><span>torch <code>2.13.0</code></span>" in page
+    assert "accept this golden: <code>fxgraph accept a.yaml</code>" in page
 
 
 def test_one_graph_has_a_picture_its_nodes_and_its_code():

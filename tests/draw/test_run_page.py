@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fixtures.documents import document
 from pytest_fxgraph.document.encoding import encode
@@ -28,7 +29,7 @@ def test_goldens_that_differ_in_the_same_way_stand_together_the_largest_cluster_
 
     assert text.index("cluster bbb") < text.index("cluster aaa")
     assert "2 goldens differ in this way" in text
-    assert "<code>fxgraph accept --cluster bbb</code>" in text
+    assert "all 2 goldens of this cause: <code>fxgraph accept --cluster bbb</code>" in text
 
 
 def test_a_mismatch_has_a_picture_with_the_lines_of_the_model():
@@ -36,6 +37,42 @@ def test_a_mismatch_has_a_picture_with_the_lines_of_the_model():
 
     assert '"overlay":true' in text
     assert '["source","model.py:3: exp(x)"]' in text
+
+
+def test_links_follow_the_tests_and_stay_where_other_goldens_match():
+    first, second = (replace(outcome(name), nodeid="test_net.py::test_net[a]") for name in ("one.yaml", "two.yaml"))
+
+    assert re.findall('<article id="(.*?)"', page(first, second)) == [
+        "test_net.py::test_net-a",
+        "test_net.py::test_net-a.2",
+    ]
+    assert re.findall('<article id="(.*?)"', page(replace(first, status="matched"), second)) == [
+        "test_net.py::test_net-a.2"
+    ]
+
+
+def test_a_break_stands_at_its_lines_of_source(tmp_path):
+    (tmp_path / "model.py").write_text("def forward(x):\n    x = f(x)\n    print(x)\n    return x\n")
+    change = {"subject": "break", "action": "added", "node": "print in forward", "field": None, "operator": None}
+    change |= {"file": "model.py", "line": 3, "text": "print(x)"}
+    golden = outcome("a", changes=(change,))
+    failure = NumericFailure("t", "h", "s", check="capture", places=(("model.py:3: print(x)", "graph break: print"),))
+
+    text = run_page(RunReport("", RECORD, [golden], failures=[failure]), tmp_path)
+
+    assert re.findall(r'role="tab".*?>(\w+)</button>', text) == ["Source", "Words", "Source", "Words"]
+    assert text.count("<td>    x = f(x)</td>") == 2
+    assert "graph break added: print in forward</div>" in text
+    assert "graph break: print</div>" in text
+
+
+def test_an_entry_knows_its_test_status_modules_and_edits():
+    edit = {"text": "F.gelu -> nn.GELU", "title": "F.gelu -> nn.GELU at 2 places", "places": [], "changes": [0]}
+    changes = ({"module": "blocks.0"}, {"module": None}, {"module": "blocks.1"})
+
+    (item,) = re.findall("<li data-key=.*", page(outcome("a.yaml", changes=changes, edits=(edit,), cluster="aaa")))
+    assert 'data-test="test_net.py::a.yaml a.yaml" data-status="mismatch" data-module="blocks.0 blocks.1"' in item
+    assert 'data-edit="F.gelu -&gt; nn.GELU"' in item
 
 
 def test_a_missing_golden_has_the_picture_of_the_graph():
@@ -74,7 +111,10 @@ def test_a_numeric_failure_is_listed_with_its_way_its_errors_and_its_words():
     text = page(failures=[failure])
 
     assert "summary; 1 test computed other results" in text
-    assert '<a href="#graph-1">test_net.py::test_net</a>' in page(outcome("a", "error"), failures=[failure])
+    assert (
+        '<a href="#test_net.py::test_net@equivalence" title="test_net.py::test_net">test_net.py::test_net</a>'
+        in page(outcome("a", "error"), failures=[failure])
+    )
     assert re.findall(r'role="tab".*?>(\w+)</button>', text) == ["Way", "Errors", "Words"]
 
 

@@ -45,6 +45,7 @@ AFTER = """
 return %new
 """
 HOSTILE = "</script><script>document.body.remove()</script><img src=http://127.0.0.1:9/x onerror=alert(1)>\u2028\ud800"
+SAME, STAGES = "test_net.py::test_same@equivalence", "test_net.py::test_stages@stages"
 FAILURE = NumericFailure(
     "test_net.py::test_same",
     "eager and graph differ",
@@ -151,13 +152,13 @@ def test_changes_are_told_by_signs_too(browser, tmp_path):
 def test_failures_and_lowerings_are_chosen_in_the_list(browser, tmp_path):
     page = opened(browser, tmp_path, failures=[FAILURE], strips=[STRIP])
 
-    page.ask("document.querySelector('nav a[href=\"#graph-1\"]').click()")
+    page.ask(f"document.querySelector('nav a[href=\"#{SAME}\"]').click()")
     page.settle()
     assert page.ask("document.querySelector('article:not([hidden]) .way').innerText").count("differs first here")
     assert page.ask("document.querySelector('article:not([hidden]) .histogram').checkVisibility()") is False
     page.ask("document.querySelector('article:not([hidden]) [role=tab]:nth-child(2)').click()")
     assert page.ask("document.querySelector('article:not([hidden]) .histogram').checkVisibility()")
-    page.ask("document.querySelector('nav a[href=\"#graph-2\"]').click()")
+    page.ask(f"document.querySelector('nav a[href=\"#{STAGES}\"]').click()")
     page.settle()
     assert page.ask("document.querySelector('article:not([hidden]) .strip').children.length") == 3
     assert page.ask("scrollY") == 0
@@ -166,7 +167,7 @@ def test_failures_and_lowerings_are_chosen_in_the_list(browser, tmp_path):
 
 def test_a_node_is_followed_through_its_lowering(browser, tmp_path):
     page = opened(browser, tmp_path, strips=[STRIP])
-    page.ask("document.querySelector('nav a[href=\"#graph-1\"]').click()")
+    page.ask(f"document.querySelector('nav a[href=\"#{STAGES}\"]').click()")
     page.settle()
 
     page.ask("document.querySelector('[data-node=\"1.1\"]').click()")
@@ -188,8 +189,8 @@ def test_nothing_from_a_model_runs_and_nothing_is_asked_for(browser, tmp_path):
     strip = StageStrip(HOSTILE, (StripStage(HOSTILE, (node,)), StripStage(HOSTILE, (node,), (0,))), HOSTILE)
 
     page = opened(browser, tmp_path, failures=[failure], strips=[strip], sections=[HOSTILE])
-    for number in (1, 2):
-        page.ask(f"document.querySelector('nav a[href=\"#graph-{number}\"]').click()")
+    for number in (2, 3):
+        page.ask(f"document.querySelectorAll('nav a')[{number - 1}].click()")
         page.settle()
     page.ask("document.querySelector('.strip-node').click()")
 
@@ -279,3 +280,196 @@ def test_paper_holds_what_is_seen(browser, tmp_path):
 
     assert len(printed) > 5_000
     assert page.complaints == []
+
+
+EDITS = (
+    {"kind": "inserted", "text": "clone removed", "title": "clone removed at layers.0", "changes": [],
+     "places": [{"where": "layers.0", "expected": ["old"], "obtained": []}]},
+    {"kind": "replaced", "text": "relu -> tanh", "title": "relu -> tanh at layers.0.act", "changes": [],
+     "places": [{"where": "layers.0.act", "expected": ["a"], "obtained": ["a"]}] * 3},
+)  # fmt: skip
+
+
+def run_of_three(browser: Page, folder: Path, address: str = "") -> Page:
+    """Open the page of a run: two goldens of one cause, a missing one, and one that is listed last."""
+    graphs = tuple(encode(document(text)) for text in (BEFORE, AFTER))
+    outcomes = [
+        Outcome("t.py::new", "new.yaml", "structure", "missing", "there is no golden", graphs=graphs[1:]),
+        *(
+            Outcome(
+                f"t.py::{name}", f"{name}.yaml", "structure", "mismatch", f"{name} differs", graphs=graphs, edits=edits,
+                cluster=cluster, changes=({"module": module},), command=f"pytest --fx-update-golden t.py::{name}",
+            )
+            for name, cluster, module, edits in (
+                ("one", "aaa", "layers.0.act", EDITS),
+                ("two", "aaa", "layers.0", EDITS),
+                ("head", "bbb", "head", EDITS[:1]),
+            )
+        ),
+    ]  # fmt: skip
+    record = RunRecord(had_path_arguments=False, finished=True)
+    report = RunReport("4 goldens", record, outcomes, environment={"commit": "c0ffee", "torch": "2.13.0"})
+    file = folder / "run.html"
+    file.write_text(run_page(report), encoding="utf-8")
+    browser.requests.clear()
+    browser.complaints.clear()
+    browser.resize(1300, 850)
+    browser.open(file)
+    browser.ask("(() => { try { localStorage.clear() } catch {} })()")
+    browser.open(file)
+    if address:
+        browser.ask(f"location.hash = {json.dumps(address)}")
+        browser.settle()
+    return browser
+
+
+SHOWN = "[...document.querySelectorAll('article')].filter(a => !a.hidden).map(a => a.id)"
+LISTED = "[...document.querySelectorAll('nav li[data-key]:not([hidden]) a')].map(a => a.textContent)"
+
+
+def test_the_first_entry_of_the_list_is_shown(browser, tmp_path):
+    page = run_of_three(browser, tmp_path)
+
+    assert page.ask(LISTED) == ["t.py::one", "t.py::two", "t.py::head", "t.py::new"]
+    assert page.ask(SHOWN) == ["t.py::one"]
+    assert page.ask("document.querySelector('nav [aria-current]').textContent") == "t.py::one"
+    assert page.complaints == []
+
+
+def test_keys_work_on_a_page_in_which_nothing_was_clicked(browser, tmp_path):
+    page = run_of_three(browser, tmp_path)
+
+    page.press("n")
+    assert page.ask("document.querySelector('article:not([hidden]) .said').textContent") == "change 1 of 5"
+    page = run_of_three(browser, tmp_path)
+    page.press("j")
+    page.press("j")
+    assert page.ask(SHOWN) == ["t.py::head"]
+    page.press("k")
+    assert page.ask(SHOWN) == ["t.py::two"]
+    assert page.ask("location.hash") == "#t.py::two"
+    page.press("/")
+    assert page.ask("document.activeElement.closest('.filter') !== null")
+    page.write("j/n")
+    assert page.ask("document.activeElement.value") == "j/n"
+
+
+@pytest.mark.parametrize(
+    ("terms", "names"),
+    [
+        ("test:two", ["two"]),
+        ("status:missing", ["new"]),
+        ("status:missing status:mismatch two", ["two"]),
+        ("module:layers.0", ["one", "two"]),
+        ("module:act", ["one"]),
+        ("module:ac", []),
+        ('edit:"relu -> tanh"', ["one", "two"]),
+        ('edit:clone status:mismatch HEAD', ["head"]),
+    ],
+)  # fmt: skip
+def test_the_list_is_filtered_by_test_status_module_and_edit(browser, tmp_path, terms, names):
+    page = run_of_three(browser, tmp_path)
+    page.press("/")
+
+    page.write(terms)
+
+    assert page.ask(LISTED) == [f"t.py::{name}" for name in names]
+    assert page.ask("document.querySelector('.filter [role=status]').textContent") == f"{len(names)} of 4"
+    if names:
+        assert page.ask(SHOWN) == [f"t.py::{names[0]}"]
+
+
+def test_the_address_keeps_the_filter_and_the_entry(browser, tmp_path):
+    page = run_of_three(browser, tmp_path)
+    page.ask("[...document.querySelectorAll('.filter button')].find(b => b.title === 'relu -> tanh').click()")
+    page.press("j")
+    address = page.ask("location.href")
+    assert address.endswith("#t.py::two&filter=edit%3A%22relu%20-%3E%20tanh%22")
+
+    page.call("Page.navigate", url="about:blank")
+    page.settle()
+    page.call("Page.navigate", url=address)
+    page.settle()
+
+    page.ask("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
+    assert page.ask(SHOWN) == ["t.py::two"]
+    assert page.ask(LISTED) == ["t.py::one", "t.py::two"]
+    pressed = "[...document.querySelectorAll('.filter [aria-pressed=true]')].map(b => b.title)"
+    assert page.ask(pressed) == ["relu -> tanh"]
+    page.ask("document.querySelector('.filter [aria-pressed=true]').click()")
+    assert page.ask("document.querySelector('.filter input').value") == ""
+    assert len(page.ask(LISTED)) == 4
+
+
+def test_a_link_to_an_entry_that_is_gone_says_so(browser, tmp_path):
+    page = run_of_three(browser, tmp_path, "#t.py::passed")
+
+    assert page.ask(SHOWN) == ["t.py::one"]
+    assert page.ask("document.querySelector('main').textContent").strip().startswith("There is no entry t.py::passed")
+
+
+def test_viewed_entries_are_marked_until_their_difference_changes(browser, tmp_path):
+    page = run_of_three(browser, tmp_path)
+    page.press("j")
+    viewed = "[...document.querySelectorAll('nav .viewed')].map(e => !e.hidden)"
+    assert page.ask(viewed) == [True, True, False, False]
+
+    page.open(tmp_path / "run.html")
+    assert page.ask(viewed) == [True, True, False, False]
+    page.ask("localStorage.setItem('pytest-fxgraph viewed', 'no JSON')")
+    page.open(tmp_path / "run.html")
+    assert page.ask(viewed) == [True, False, False, False]
+    assert page.complaints == []
+
+
+def test_a_page_without_storage_marks_entries_as_long_as_it_is_open(browser, tmp_path):
+    script = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('no', 'SecurityError') }})"
+    added = browser.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+    page = run_of_three(browser, tmp_path)
+    page.press("j")
+    viewed = page.ask("[...document.querySelectorAll('nav .viewed')].filter(e => !e.hidden).length")
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
+    assert viewed == 2
+    assert page.complaints == []
+
+
+def test_a_command_is_copied_with_and_without_the_clipboard_of_the_browser(browser, tmp_path):
+    page = run_of_three(browser, tmp_path)
+    command = "pytest --fx-update-golden t.py::one"
+    page.ask("document.addEventListener('copy', () => { window.copied = getSelection().toString() })")
+    page.ask("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
+
+    page.click("article:not([hidden]) .copy")
+
+    assert page.ask("window.copied") == command
+    assert page.ask("document.querySelector('article:not([hidden]) .copy').textContent") == "Copied"
+    page.ask("document.execCommand = () => false")
+    page.click("article:not([hidden]) .copy")
+    assert page.ask("document.querySelector('article:not([hidden]) .copy').textContent") == "Press Ctrl+C"
+    assert page.ask("getSelection().toString()") == command
+    page.ask(
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { window.copied = text }}})"
+    )
+    page.ask("document.querySelectorAll('article:not([hidden]) .copy')[1].click()")
+    page.settle()
+    assert page.ask("window.copied") == "fxgraph accept --cluster aaa"
+
+
+def test_an_edit_leads_to_its_first_place(browser, tmp_path):
+    page = run_of_three(browser, tmp_path)
+
+    page.click(".edit:not(li:first-child *)")
+
+    assert page.ask("document.querySelector('article .edits').innerText").count("\N{MULTIPLICATION SIGN}3") == 1
+    assert page.ask("document.querySelector('.selected').getAttribute('aria-label')").startswith("a, relu → tanh")
+
+
+def test_others_of_a_cluster_are_opened_on_request(browser, tmp_path):
+    page = run_of_three(browser, tmp_path)
+    seen = "[...document.querySelectorAll('nav a')].filter(a => a.checkVisibility()).map(a => a.textContent)"
+    assert page.ask(seen) == ["t.py::one", "t.py::head", "t.py::new"]
+
+    page.click(".same-cause summary")
+
+    assert page.ask(seen) == ["t.py::one", "t.py::two", "t.py::head", "t.py::new"]

@@ -73,7 +73,8 @@ def test_a_page_shows_both_graphs_as_one_with_the_line_of_the_model(project):
     result.stdout.fnmatch_lines(["fx: wrote the report out/fx.html"])
     page = (project.path / "out/fx.html").read_text(encoding="utf-8")
     assert "<p>1 golden differs</p>" in page
-    assert '<a href="#graph-0">golden/test_net/test_net.yaml</a>' in page
+    assert '<article id="test_net.py::test_net"' in page
+    assert "<span>python <code>" in page
     assert "relu \\u2192 sigmoid" in page
     assert "model.py:13: return torch.sigmoid(y)" in page
     assert "graphs" not in (project.path / "fx.json").read_text()

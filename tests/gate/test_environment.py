@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pytest_fxgraph.gate.environment import environment_of_run
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT"):
+        monkeypatch.delenv(name, raising=False)
+    git(tmp_path, "init", "--quiet", "-b", "main")
+    git(tmp_path, *["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", "one"])
+    return tmp_path
+
+
+def git(folder, *arguments):
+    result = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return result.stdout.strip()
+
+
+def test_the_commit_is_found_from_any_folder_of_a_repository_without_a_process(repository, monkeypatch):
+    commit = git(repository, "rev-parse", "HEAD")
+    (repository / "tests").mkdir()
+    monkeypatch.setattr(subprocess, "Popen", None)
+
+    assert environment_of_run(repository / "tests")["commit"] == commit
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_the_commit_of_a_worktree_of_packed_branches_and_of_no_branch_is_found(repository, packs):
+    commit = git(repository, "rev-parse", "HEAD")
+    git(repository, "worktree", "add", "--quiet", "-b", "other/branch", str(repository / "tree"))
+    if packs:
+        git(repository, "pack-refs", "--all")
+
+    assert environment_of_run(repository / "tree")["commit"] == commit
+    git(repository / "tree", "checkout", "--quiet", "--detach")
+    assert environment_of_run(repository / "tree")["commit"] == commit
+
+
+def test_without_a_repository_the_service_that_builds_names_the_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.gate.environment._commit_of_git", lambda folder: "")
+    monkeypatch.setenv("GITHUB_SHA", "c0ffee")
+
+    assert environment_of_run(tmp_path)["commit"] == "c0ffee"
+
+
+def test_a_broken_repository_is_no_error(repository):
+    (repository / ".git" / "HEAD").write_bytes(b"\xff\xfe")
+
+    assert "commit" not in environment_of_run(repository)
+
+
+def test_releases_and_platform_are_known_without_torch(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+
+    facts = environment_of_run(tmp_path)
+
+    assert facts["python"] == sys.version.split()[0]
+    assert facts["torch"][0].isdigit()
+    assert facts["platform"]
+    assert "torch" not in sys.modules
