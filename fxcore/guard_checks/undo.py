@@ -29,7 +29,7 @@ class WrittenState(NamedTuple):
 
     def keep(self, module: Any, inputs: Sequence[Any]) -> list[Snapshot] | None:
         """Return the present state; None if this call writes nothing, or is compiled or traced."""
-        if torch.compiler.is_compiling() or torch_fx_registry.is_tracing() or not any(self):
+        if torch.compiler.is_compiling() or torch_fx_registry.is_tracing():
             return None
         layers = [layer for path in self.modules if _changes_itself(layer := get_attribute(module, path))]
         draws = self.draws or bool(layers)

@@ -17,7 +17,7 @@ from torch import get_default_dtype, nn  # the function of torch, which a trace 
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry
-from fxcore.errors import ModuleLookupError, TraceError
+from fxcore.errors import ExampleError, ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
@@ -367,6 +367,11 @@ class ExampleTracer(Tracer):
         assume: Mapping[str, Any] | None = None,
     ) -> Graph:
         """Record `root` as `Tracer.trace` does with an example. Without inputs, the example is a call without them."""
+        if concrete_args is not None:
+            raise ExampleError(
+                f"cannot trace {name_of(root)} with concrete_args and an example: give these values in example_inputs "
+                "or example_kwargs; the graph refuses others"
+            )
         positional = () if example_inputs is None else example_inputs
         if isinstance(root, torch.jit.ScriptModule):
             raise TraceError(
@@ -375,7 +380,7 @@ class ExampleTracer(Tracer):
             )
 
         self.ways = Ways(set(), set())
-        traced = functools.partial(self._traced, root, concrete_args, positional, example_kwargs, assume)
+        traced = functools.partial(self._traced, root, positional, example_kwargs, assume)
         try:
             with gc_paused(), torch_fx_registry.tracing(), compiled_functions_inlined():
                 try:
@@ -402,9 +407,7 @@ class ExampleTracer(Tracer):
             except TraceAgain:
                 self.num_calls, self.node_name_to_scope = {}, {}
 
-    def _traced_once(
-        self, root: Any, concrete_args: Any, inputs: Any, kwargs: Any, assume: Mapping[str, Any] | None
-    ) -> Graph:
+    def _traced_once(self, root: Any, inputs: Any, kwargs: Any, assume: Mapping[str, Any] | None) -> Graph:
         function, is_method = self._begin(root)
         example = ExampleInputs(function, root if is_method else None, inputs, kwargs)
         functions = () if is_method else (function,)
@@ -413,11 +416,7 @@ class ExampleTracer(Tracer):
             imports_unpatched(),
             self._following(example, function, assume, snapshot),
         ):
-            if concrete_args is None:
-                graph = self._record(root, function, function, *example.arguments_for_root(self))
-            else:
-                call, arguments = self.create_args_for_root(function, is_method, concrete_args)
-                graph = self._record(root, function, call, arguments)
+            graph = self._record(root, function, function, *example.arguments_for_root(self))
             self.answers.become_guards(graph, self.outer_reads.found())
             self.inner_graphs.remove_twins()
             return graph

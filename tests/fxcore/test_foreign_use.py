@@ -131,6 +131,31 @@ def scoped_tracer(fx):
     return ScopedTracer
 
 
+def test_a_scope_has_the_path_of_another_inside_a_block():
+    def paths(fx):
+        scope, found = fx.proxy.Scope("outer", nn.Sequential), []
+        with fx.proxy.ScopeContextManager(scope, fx.proxy.Scope("outer.inner", nn.ReLU)) as inner:
+            found += [inner is scope, scope.module_path, scope.module_type]
+        return [*found, scope.module_path, scope.module_type]
+
+    assert paths(fxcore) == paths(torch.fx) == [True, "outer.inner", nn.ReLU, "outer", nn.Sequential]
+
+
+def test_an_object_makes_its_own_argument():
+    class Pair:
+        def __init__(self, x):
+            self.x = x
+
+        def __fx_create_arg__(self, tracer):
+            return tracer.create_node("call_function", torch.stack, ([self.x.node, self.x.node],), {})
+
+    def graph(fx):
+        return str(fx.symbolic_trace(lambda x: torch.nn.functional.relu(x.add(Pair(x)))).graph)
+
+    assert_same(graph)
+    assert "torch.stack" in graph(fxcore)
+
+
 def test_a_tracer_that_keeps_scopes():
     def scopes(fx):
         tracer = scoped_tracer(fx)(["blocks.0"])

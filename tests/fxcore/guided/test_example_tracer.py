@@ -648,3 +648,50 @@ def test_a_dataclass_that_is_a_dict_is_made_of_its_fields():
     assert type(result) is Residuals
     assert torch.equal(result.middle, torch.full((3,), 2.0))
     assert torch.equal(result["down"], result.middle)
+
+
+def test_concrete_arguments_are_a_part_of_the_example():
+    def scaled(x, flag, y=2):
+        return x * y if flag else x
+
+    with pytest.raises(ExampleError, match="scaled with concrete_args and an example: give these values in example_in"):
+        fxcore.symbolic_trace(scaled, {"flag": True}, example_inputs=(torch.ones(2), True))
+    traced = fxcore.symbolic_trace(scaled, example_inputs=torch.ones(2), example_kwargs={"flag": True})
+
+    assert torch.equal(traced(torch.ones(2), flag=True), 2 * torch.ones(2))
+    with pytest.raises(GuardError, match="flag"):
+        traced(torch.ones(2), flag=False)
+
+
+def test_a_text_may_name_a_dtype_by_its_old_class():
+    x = torch.ones(2)
+
+    traced = fxcore.symbolic_trace(lambda x: x.type(torch.DoubleTensor), example_inputs=x)
+
+    assert traced(x).dtype is torch.float64
+    assert "'torch.DoubleTensor'" in traced.code
+
+
+def test_a_parameter_that_the_traced_code_makes_is_a_constant():
+    class Makes(nn.Module):
+        def forward(self, x):
+            return x * nn.Parameter(torch.full((2,), 3.0))
+
+    traced = fxcore.symbolic_trace(Makes(), example_inputs=torch.ones(2))
+
+    assert torch.equal(traced(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_a_proxy_may_be_made_by_a_function_of_the_caller():
+    made = []
+
+    class Own(fxcore.Tracer):
+        def call_module(self, m, forward, args, kwargs):
+            return self.create_proxy("call_function", torch.neg, args, kwargs, proxy_factory_fn=keeps)
+
+    def keeps(node):
+        made.append(node.name)
+        raise ValueError("seen")
+
+    with pytest.raises(ValueError, match="seen"):
+        Own().trace(nn.Sequential(nn.ReLU()), example_inputs=torch.ones(2))

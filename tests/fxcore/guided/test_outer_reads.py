@@ -376,3 +376,47 @@ def test_an_object_that_reads_itself_at_each_read_can_be_watched():
     model.config.size = 4
     with pytest.raises(GuardError, match=r"size: it is 4, and was 3"):
         graph_module(torch.ones(2))
+
+
+class Slotted:
+    __slots__ = ("scale", "shift")
+
+
+class Holder:
+    pass
+
+
+def steps(holder, x):
+    """Write, delete and read attributes; each second deletion fails."""
+    holder.shift = 4.0
+    del holder.shift
+    missing = [hasattr(holder, "shift")]
+    try:
+        del holder.shift
+    except AttributeError as error:
+        missing.append("shift" in str(error))
+    holder.shift = 5.0
+    return x * holder.scale + holder.shift + sum(missing)
+
+
+@pytest.mark.parametrize("kind", [Slotted, Holder])
+def test_an_attribute_that_the_code_writes_and_deletes_is_as_it_was_after_the_trace(kind):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.holder = kind()
+            self.holder.scale, self.holder.shift = 2.0, 3.0
+
+        def forward(self, x):
+            return steps(self.holder, x)
+
+    model = Model()
+
+    graph_module = traced(model)
+
+    assert (model.holder.scale, model.holder.shift) == (2.0, 3.0)
+    assert torch.equal(graph_module(X), X * 2 + 6)
+    model.holder.shift = 7.0
+    assert torch.equal(graph_module(X), X * 2 + 6)
+    model.holder.scale = 8.0
+    assert "holder.scale: it is 8.0, and was 2.0" in message_of(graph_module)

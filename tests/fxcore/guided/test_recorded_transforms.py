@@ -94,6 +94,12 @@ class PulledTree(Layers):
         return pull({"s": torch.ones_like(x), "t": x.sum()})
 
 
+class PulledAndMore(Layers):
+    def forward(self, x):
+        _, pull, more = vjp(lambda rows: (self.up(rows).sin(), rows.sum()), x, has_aux=True)
+        return pull(torch.ones_like(x))[0], more
+
+
 class Pushed(Layers):
     def forward(self, x):
         return jvp(lambda rows: self.up(rows).sin(), (x,), (torch.ones_like(x),))
@@ -115,7 +121,7 @@ class ChosenBranch(Layers):
 
 MODELS = [
     *(Mapped, MappedTree, MappedParameter, Gradient, GradientAndMore, TwoArguments, Jacobian, JacobianOfTree),
-    *(Physics, Pulled, PulledTree, Pushed, MadeBefore, ChosenBranch),
+    *(Physics, Pulled, PulledTree, PulledAndMore, Pushed, MadeBefore, ChosenBranch),
 ]
 
 

@@ -108,3 +108,17 @@ def test_an_argument_may_write_itself():
 
     assert format_argument(Axis()) == "axis(1)"
     assert format_argument([Axis(), {"k": Axis()}]) == "[axis(1), {k: axis(1)}]"
+
+
+@pytest.mark.parametrize(
+    ("longest", "text"),
+    [
+        (0, "[, ...[total_len=3]]"),
+        (1, "[1, ...[total_len=3]]"),
+        (2, "[1, a, ...[total_len=3]]"),
+        (3, "[1, a, (2.0,)]"),
+        (4, "[1, a, (2.0,)]"),
+    ],
+)
+def test_a_long_list_is_cut(longest, text):
+    assert format_argument([1, "a", (2.0,)], longest) == text
