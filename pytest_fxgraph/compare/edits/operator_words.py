@@ -71,7 +71,11 @@ def without_tensors(index: GraphIndex, positions: Iterable[int]) -> list[int]:
 
 def home(node: NodeRecord) -> str:
     """Return the path of the module that a node belongs to; of a called module its own path."""
-    return node.target if node.op == "call_module" else node.scope or ""
+    if node.op == "call_module":
+        return node.target
+    if node.op == "get_attr" and node.scope is None:
+        return node.target.rpartition(".")[0]
+    return node.scope or ""
 
 
 def common_path(paths: Iterable[str]) -> str:

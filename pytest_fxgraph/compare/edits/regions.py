@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
-from pytest_fxgraph.compare.edits.operator_words import common_path
+from pytest_fxgraph.compare.edits.operator_words import common_path, home
 from pytest_fxgraph.compare.graph_index import GraphIndex
 
 
@@ -120,7 +120,9 @@ class _Finder:
     def _complete(self, region: Region) -> None:
         graph = self._graph
         nodes = [graph.expected.nodes[n] for n in region.expected] + [graph.obtained.nodes[n] for n in region.obtained]
-        region.where = common_path(node.scope or "" for node in nodes)
+        # torch.export reads all tensors at the root.
+        calls = [node.scope or "" for node in nodes if node.op != "get_attr"]
+        region.where = common_path(calls or map(home, nodes))
         region.changes += [graph.removed[n] for n in region.expected if n in graph.removed]
         for n in region.obtained:
             region.changes += [graph.added[n]] if n in graph.added else graph.changed.get(n, ())

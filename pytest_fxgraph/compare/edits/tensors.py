@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
@@ -39,7 +39,19 @@ def _sharing(
         kind = "tied" if is_tied else "untied"
         key = (kind, *sorted({_NUMBER.sub("#", path) for path in [owner, *others]}))
         site = graph.site(others[0])
-        yield Occurrence(kind, f"{named} {verb} {noun} with {owner}", key, site, [*members.values()])
+        changes = [*members.values(), *_readers(graph, {owner, *others})]
+        yield Occurrence(kind, f"{named} {verb} {noun} with {owner}", key, site, changes)
+
+
+def _readers(graph: ComparedGraph, paths: Set[str]) -> Iterator[Change]:
+    """Yield the changes of nodes that read a tensor under another of its paths."""
+    nodes, others = graph.expected.nodes, graph.obtained.nodes
+    for position, partner, changes in graph.pair_changes():
+        read, now_read = graph.expected.inputs[position], graph.obtained.inputs[partner]
+        pairs = [pair for pair in zip(read, now_read, strict=False) if graph.alignment.obtained_of[pair[0]] != pair[1]]
+        is_shared = all(nodes[n].target in paths and others[m].target in paths for n, m in pairs)
+        if pairs and is_shared and len(read) == len(now_read):
+            yield from (change for change in changes if change.kind == "wiring")
 
 
 def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
