@@ -240,7 +240,7 @@ def _part_of_function(function: FunctionType, path: str) -> str | None:
 def _part_of_user(model: Any, path: str) -> str | None:
     """Return the path of a part of an attribute of the user's modules, `items[0]`, `cfg.depth`; else None."""
     module, names, end = model, [], 0
-    while (step := _STEP.match(path, end)) is not None and step[1] is not None and step[1] in module._modules:
+    while (step := _STEP.match(path, end)) is not None and step[1] in module._modules:
         module, end = module._modules[step[1]], step.end()
         names.append(step[1])
     step = _STEP.match(path, end)
@@ -257,7 +257,7 @@ def _attribute_of_user(model: Any, path: str) -> str | None:
     if "".join(step[0] for step in steps) != path or not isinstance(model, nn.Module):
         return None
     for step in steps[:-1]:
-        if step[1] is None or not isinstance(module, nn.Module) or step[1] not in module._modules:
+        if not isinstance(module, nn.Module) or step[1] not in module._modules:
             return None
         module = module._modules[step[1]]
         names.append(step[1])

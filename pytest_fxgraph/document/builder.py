@@ -179,17 +179,17 @@ class _DocumentBuilder:
             if each.graph is None and (each.traits.is_layer or not is_delegate(each.module)):
                 state.add_module(each.path, each.module)
         nodes = tuple(self._records())
+        is_captured = bool(getattr(self._module, "meta", None))  # captures and exported programs leave notes there
         return GraphDocument(
             nodes=nodes,
             modules=tuple(self._module_records()),
             state=_by_block(state.records()),
             torch_version=str(torch.__version__),
-            notes=tuple(self._notes(nodes)),
-            places=places_of_notes(self._module),
+            notes=tuple(self._notes(nodes, is_captured)),
+            places=places_of_notes(self._module) if is_captured else {},
         )
 
-    def _notes(self, nodes: Sequence[NodeRecord]) -> Iterator[str]:
-        is_captured = bool(getattr(self._module, "meta", None))  # captures and exported programs leave notes there
+    def _notes(self, nodes: Sequence[NodeRecord], is_captured: bool) -> Iterator[str]:
         yield from structure_notes(self._graph, self._texts.text)
         if is_captured:
             yield from range_notes(self._module, nodes)

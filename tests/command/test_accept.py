@@ -268,3 +268,44 @@ def test_rows_of_a_cause_are_put_into_their_table_in_one_write(capsys, monkeypat
     assert (status, lines) == (0, [f"accepted golden/test_a/table.yaml[m{number}]" for number in range(4)])
     assert sorted(written) == ["table.received.yaml", "table.yaml"]
     assert [*table.rows()] == ["m0", "m1", "m2", "m3"]
+
+
+def test_the_causes_of_received_files_are_told_as_they_were_stored_or_compared(capsys):
+    first = receive("test_same", OLD)
+    stored = receive("test_stored", NEW)
+    missing = receive("test_new", NEW, None)
+    damaged = receive("test_damaged", NEW)
+    damaged.write_text("no golden", encoding="utf-8")
+    told = {"level": "ops", "headline": "as the test said", "cluster": "abc"}
+    received = Received(encode(document(NEW)), golden_digest(stored.read_bytes()), told)
+    received_path(stored).write_text(write_received(received), encoding="utf-8")
+
+    _, out, _ = run(capsys)
+
+    causes = {}
+    for line in out:
+        if "golden: " in line:
+            cause = line.partition("golden: ")[2]
+        elif ".yaml" in line:
+            causes[Path(line.strip()).stem] = cause
+    assert causes == {
+        "test_same": "no difference at level structure: names, order or code",
+        "test_stored": "as the test said",
+        "test_new": "there is no golden yet",
+        "test_damaged": "the golden cannot be read",
+    }
+    assert first.exists()
+    assert not missing.exists()
+
+
+def test_a_row_without_a_stored_cause_is_told_by_its_columns(capsys):
+    table = TableFile(GoldenStore("golden"), PurePosixPath("tests/test_net/table.yaml"), "the table")
+    table.merge([Row("one", "one", {"nodes": 1}), Row("two", "two", {"nodes": 1})])
+    table.receive({"one": Row("one", "one", {"nodes": 3}), "new": Row("new", "new", {"nodes": 1})})
+
+    _, out, _ = run(capsys)
+
+    assert sorted(line.partition("golden: ")[2] for line in out if "golden: " in line) == [
+        "nodes 1 -> 3 (2 nodes more), which is worse",
+        "there is no golden yet",
+    ]

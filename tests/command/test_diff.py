@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -105,3 +106,34 @@ def test_tables_are_compared_row_by_row(tmp_path, capsys):
     capsys.readouterr()
     assert main(["show", str(after / "table.yaml")]) == 0
     assert capsys.readouterr().out.splitlines() == ["row  nodes", "a        1", "b        3", "c        4"]
+
+
+def table(name: str, **nodes: int) -> None:
+    rows = [Row(row, row, {"nodes": number}) for row, number in nodes.items()]
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text(encode_table(rows), encoding="utf-8")
+
+
+@pytest.mark.parametrize("sides", [("t.yaml", "after/a.yaml"), ("after/a.yaml", "t.yaml")])
+def test_a_table_is_not_compared_with_a_graph(capsys, sides):
+    table("t.yaml", one=1)
+
+    status, out, err = run(capsys, *sides)
+
+    assert (status, out) == (2, [])
+    assert err == (
+        f"fxgraph: cannot compare t.yaml, a table, with {Path('after/a.yaml')}, which is none; give two of one kind\n"
+    )
+
+
+def test_tables_and_goldens_of_one_side_are_told_as_data(capsys):
+    table("before/t.yaml", one=1, two=2)
+    table("after/t.yaml", one=1, two=3)
+    Path("after/a.yaml").unlink()
+
+    status, out, _ = run(capsys, "before", "after", "--json")
+
+    told = {each["golden"]: each for each in json.loads("\n".join(out))}
+    assert status == 1
+    assert told["a.yaml"] == {"golden": "a.yaml", "level": "structure", "only_in": "before"}
+    assert told["t.yaml"]["rows"] == ["~ two: nodes 2 -> 3 (one node more), which is worse"]

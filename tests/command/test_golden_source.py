@@ -123,3 +123,34 @@ def test_without_git_revisions_are_refused(capsys, monkeypatch):
 )
 def test_a_revision_is_known_by_its_colon(text, expected):
     assert looks_like_a_revision(text) is expected
+
+
+def test_a_revision_alone_is_neither_file_nor_folder(capsys):
+    assert run(capsys, "show", ":/second") == (
+        2,
+        "",
+        "fxgraph: cannot read :/second: it is a commit; name a file or folder\n",
+    )
+
+
+def test_an_object_that_git_lost_is_told(capsys, repository):
+    found = subprocess.run(["git", "rev-parse", "HEAD:golden/test_é/test_a.yaml"], capture_output=True, check=True)
+    lost = found.stdout.decode().strip()
+    (repository / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+
+    status, _, err = run(capsys, "show", "HEAD:golden/test_é/test_a.yaml")
+
+    assert status == 2
+    assert "cannot read HEAD:golden/" in err
+
+
+def test_a_file_without_permission_is_told_with_the_reason(capsys, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+
+    status, _, err = run(capsys, "show", "golden/test_é/test_a.yaml")
+
+    assert status == 2
+    assert err.endswith("permission denied; make it readable, or give another file\n")

@@ -11,6 +11,7 @@ from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.goldens.table_rows import Row, encode_table
 
 PLAIN = document("%x = input x\nreturn %x")
 COST = CostBlock(CostRecord(3000, 80, 20, 10, 2), 64, "", (("act", CostRecord(3000, 80, 20, 10, 2)),), ("lib.f",))
@@ -92,3 +93,14 @@ def test_json_holds_the_costs_of_each_module(capsys, goldens):
     (shown,) = json.loads(capsys.readouterr().out)
     assert shown["cost"]["total"]["flops"] == 3000
     assert [path for path, _ in shown["cost"]["modules"]] == ["act"]
+
+
+def test_json_of_a_table_holds_its_rows(capsys, tmp_path):
+    rows = [Row("one", "test_one", {"nodes": 3, "seconds": 0.5})]
+    (tmp_path / "table.yaml").write_text(encode_table(rows), encoding="utf-8")
+
+    status = main(["show", "--json", str(tmp_path / "table.yaml")])
+
+    assert status == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["rows"] == {"one": {"nodes": 3, "seconds": 0.5}}

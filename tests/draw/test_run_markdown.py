@@ -219,3 +219,20 @@ def test_html_is_escaped():
 
 def test_a_table_has_a_row_for_each():
     assert table(["a", "b"], [["1", "2"]]) == ["| a | b |", "| --- | --- |", "| 1 | 2 |"]
+
+
+@pytest.mark.parametrize(("causes", "failures", "is_open"), [(9, 0, True), (10, 0, False), (8, 1, True), (9, 1, False)])
+def test_the_first_cause_is_open_where_few_are_told(causes, failures, is_open):
+    failed = [NumericFailure(f"test_{number}", "words", "said") for number in range(failures)]
+
+    text = markdown(*(outcome(f"{number}.yaml") for number in range(causes)), failures=failed)
+
+    assert text.count("<details open>") == is_open
+    assert text.count("<details") == causes + failures
+
+
+def test_rows_that_do_not_fit_are_halved_until_the_table_fits():
+    text = markdown(*(outcome(f"{number}.yaml") for number in range(40)), most=2_000)
+
+    assert text.count("| `structure` |") == 5
+    assert "Left out for lack of room: 35 rows, 40 texts." in text

@@ -54,3 +54,22 @@ def test_a_changed_line_stands_beside_the_line_that_it_is_most_alike():
         (None, "copy = proj.contiguous()", True),
         ("y = x + proj; proj = None", "y = x + copy; copy = None", True),
     ]
+
+
+def test_a_line_that_is_gone_stands_alone_before_its_neighbours_pair():
+    rows = text_rows("first = f(x)\ngone\nlast = g(first, 1)", "first = f(x)\nlast = g(first, 2)")
+
+    assert rows == [
+        ("first = f(x)", "first = f(x)", False),
+        ("gone", None, True),
+        ("last = g(first, 1)", "last = g(first, 2)", True),
+    ]
+
+
+def test_differences_beyond_three_thousand_rows_are_only_counted():
+    rows = [(f"old {number}", f"new {number}", number % 20 == 0) for number in range(10_000)]
+
+    table = table_html(rows, "")
+
+    assert table.count("further lines are not shown") == 70
+    assert table.count('<td class="minus">') == 430

@@ -63,3 +63,27 @@ def test_changes_are_told_by_signs_too():
         signs.append({element.text for element in root.iter(f"{SPACE}text") if element.get("class") == "sign"})
 
     assert signs == [{"+", "~"}, {"\N{MINUS SIGN}", "~"}]
+
+
+def chain(scopes) -> str:
+    lines, last = ["%x = input x"], "x"
+    for number, scope in enumerate(scopes):
+        lines.append(f"%a{number} = torch.neg(%{last}) @ {scope}")
+        last = f"a{number}"
+    return "\n".join([*lines, f"return %{last}"])
+
+
+def test_a_closed_box_says_its_contents_and_a_repetition_has_a_second_sheet():
+    picture = picture_of(document(chain(f"layers.{number}.part" for number in range(60))), title="")
+
+    found = {}
+    for opened in ({picture.root.number}, picture.opened(40)):
+        for box in ElementTree.fromstring(svg_text(picture, opened)).iter(f"{SPACE}g"):
+            if "folded" in box.get("class", ""):
+                texts = [each.text for each in box.iter(f"{SPACE}text")]
+                found[box.get("class").split()[1]] = len([*box.iter(f"{SPACE}rect")]), texts
+
+    assert found["module"][0] == 1
+    assert found["repeated"][0] == 2
+    assert found["module"][1][0] == "layers"
+    assert found["repeated"][1] == ["59 more: layers.1 .. layers.59", "59 nodes"]

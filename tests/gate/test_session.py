@@ -215,3 +215,18 @@ def test_lowerings_of_an_earlier_attempt_are_forgotten(session):
     followed(session, "second attempt")
 
     assert [strip.text for strip in session.strips()] == ["second attempt"]
+
+
+def test_a_golden_that_another_run_has_changed_is_not_written(session):
+    path = session.config.rootpath / UPDATED.golden
+    path.parent.mkdir(parents=True)
+    path.write_text("format: 2\nof: another run\n", encoding="utf-8")
+
+    finish(session, UPDATED)
+
+    assert golden(session) == "format: 2\nof: another run\n"
+    assert session.errors == [
+        f"cannot write {UPDATED.golden}: another run has changed it since {ID} was compared with it; nothing was written, "
+        "look at it and run the test again"
+    ]
+    assert session.summary() == "1 golden not written"

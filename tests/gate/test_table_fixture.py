@@ -13,6 +13,7 @@ from pytest_fxgraph import capture
 from pytest_fxgraph.captures.capture import Break, Capture
 from pytest_fxgraph.captures.places import Place
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError, GoldenFormatError
+from pytest_fxgraph.gate.table_fixture import ObtainedRow
 from pytest_fxgraph.gate.table_numbers import measured_numbers, numbers_of, row_values
 from pytest_fxgraph.goldens.table_columns import differences
 from pytest_fxgraph.goldens.table_rows import Row, decode_table, encode_table
@@ -267,3 +268,39 @@ def test_the_numbers_of_a_capture_count_its_breaks():
         "operators": 2,
         "nodes": 6,
     }
+
+
+def test_a_row_of_another_test_is_told_with_both_cures():
+    obtained = ObtainedRow(Row("a", "test_new", {"nodes": 1}), {}, {})
+    golden = Row("a", "test_old", {"nodes": 1})
+
+    assert obtained.differs_from(golden)
+    told = obtained.told(golden, "golden/test_a/table.yaml[a]", "pytest x", is_drawn=False, has_variants=False)
+    assert told.lines == (told.headline,)
+    assert told.headline == (
+        "the row 'a' of golden/test_a/table.yaml belongs to the test test_old; give one of the tests a row of its own "
+        "with fx_table(row=...), or if the test was renamed: pytest x"
+    )
+
+
+def test_a_test_with_two_subjects_names_their_rows(project):
+    project.makepyfile(
+        test_models=TESTS.replace("    assert Model", "    assert Model(1) == fx_table()\n    assert Model", 1)
+    )
+
+    result = run(project, "--fx-update-golden", "-k", "small")
+
+    result.stdout.fnmatch_lines(
+        [
+            "*GateError: this test compares two subjects with the row 'test_model?small?'; name them with fx_table(row=...)"
+        ]
+    )
+
+
+def test_costs_that_cannot_be_counted_name_the_way_to_leave_them_out():
+    graph = fxcore.symbolic_trace(torch.nn.Linear(4, 3))
+
+    with pytest.raises(
+        CaptureError, match=r"cannot count .*; leave the columns of costs out with fx_table\(costs=False\)"
+    ):
+        row_values(graph, {}, costs=True, example_inputs=(torch.ones(2, 5),))

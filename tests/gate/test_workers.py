@@ -108,3 +108,16 @@ def test_a_hook_of_xdist_may_be_implemented_where_xdist_is_not_loaded(pytester):
 
     assert result.ret == 0
     result.assertoutcome(passed=1)
+
+
+def test_a_golden_that_cannot_be_read_here_is_no_word_against_the_worker(config):
+    (config.rootpath / OUTCOME.golden).mkdir(parents=True)
+
+    assert check_remote_golden(OUTCOME, report(), config) is None
+
+
+def test_a_golden_that_holds_the_workers_new_text_already_is_trusted(config):
+    golden(config)
+    updated = replace(OUTCOME, status="updated", new_text=TEXT, expected_digest=None)
+
+    assert check_remote_golden(updated, report(), config) is None

@@ -213,3 +213,13 @@ def test_eager_is_asked_for_another_dtype_of_each_tensor():
     space_of(counting, torch.rand(1), torch.tensor([True]))
 
     assert {(torch.float64, torch.bool), (torch.float32, torch.int64)} <= set(asked)
+
+
+def test_a_dimension_of_a_size_of_its_own_may_have_the_size_one_alone():
+    def one_or_five(x):
+        assert x.shape[0] in (1, 5)
+        return x
+
+    space = space_of(one_or_five, torch.rand(5))
+
+    assert [variable.options for variable in space.sizes] == [(1, 5)]
