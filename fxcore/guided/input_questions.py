@@ -158,9 +158,9 @@ class InputQuestions:
         if not self.code_runs:  # an item of `*args` or `**kwargs`, whose name in the code is not known
             return bool(self._root_facts.compared_with_none)
         frame = user_frame()
-        compared = frozenset[Any]() if frame is None else facts_of_code(frame.f_code).compared_with_none
-        if frame is None or not compared:
+        if frame is None:
             return False
+        compared = facts_of_code(frame.f_code).compared_with_none
         if isinstance(name, (str, int)) and name in compared:
             return True
         stored = stored_names(frame.f_code, frame.f_lasti)

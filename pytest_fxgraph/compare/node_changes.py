@@ -55,6 +55,7 @@ class NodeComparison:
         self._suspects = set(added)  # obtained nodes whose readers may differ in value
         nodes, obtained_nodes = self._expected.nodes, self._obtained.nodes
         self._added = {obtained_nodes[partner].name for partner in added}
+        self._passed_by = {nodes[position].name for position in alignment.removed() if self._expected.inputs[position]}
         # Expected texts get the obtained names, so that a renumbering is no change.
         self._names = {node.name: node.name + _REMOVED for node in nodes}
         self._names |= {nodes[position].name: obtained_nodes[partner].name for position, partner in alignment.pairs()}
@@ -127,9 +128,13 @@ class NodeComparison:
         return all(self._is_explained(*pair) for pair in inputs)
 
     def _is_explained(self, read: int, obtained_read: int) -> bool:
-        """Return whether two inputs are partners, or one of them is listed as added or removed."""
+        """Return whether two inputs are partners, or the listed nodes explain that they differ.
+
+        A reader of an added node, or of an input of a removed node, is explained. A removed tensor has no inputs.
+        """
         partner = self._alignment.obtained_of[read]
-        return partner in (obtained_read, -1) or self._alignment.expected_of[obtained_read] < 0
+        is_passed_by = partner < 0 and bool(self._expected.inputs[read])
+        return is_passed_by or partner == obtained_read or self._alignment.expected_of[obtained_read] < 0
 
     def _is_explained_text(self, found: FieldChange) -> bool:
         """Return whether two texts differ only by references to listed added or removed nodes."""
@@ -139,7 +144,7 @@ class NodeComparison:
         bare = rename_references(found.expected.replace(_REMOVED, ""), dict.fromkeys(names, ""))
         if bare != rename_references(found.obtained, dict.fromkeys(obtained_names, "")):
             return False
-        is_removed = [f"%{name}{_REMOVED}" in found.expected for name in names]
+        is_removed = [name in self._passed_by and f"%{name}{_REMOVED}" in found.expected for name in names]
         pairs = zip(names, obtained_names, is_removed, strict=True)
         return all(removed or other in self._added or name == other for name, other, removed in pairs)
 

@@ -253,6 +253,19 @@ def test_what_is_rewired_past_a_removed_node_is_not_listed_beside_it():
     assert (change.action, change.where, change.operator) == ("removed", "b", "g")
 
 
+def test_a_call_that_reads_another_value_in_place_of_a_removed_tensor_is_listed_beside_it():
+    expected = document("%x = input x\n%a = get total\n%b = .add_(%a, %x)\n%c = get total\nreturn %c")
+    obtained = document("%x = input x\n%b = .add_(%x, %x)\n%c = get total\nreturn %c")
+
+    changes = compare_documents(expected, obtained).changes
+
+    assert [(each.kind, each.action, each.where) for each in changes] == [
+        ("operators", "removed", "a"),
+        ("wiring", "changed", "b"),
+    ]
+    assert (changes[1].expected, changes[1].obtained) == ("%a (removed)", "%x")
+
+
 def test_an_argument_that_changed_beside_an_insertion_is_listed_without_the_insertion():
     expected = document("%x = input x\n%a = f(%x, 1)\nreturn %a")
     obtained = document("%x = input x\n%n = g(%x)\n%a = f(%n, 2)\nreturn %a")

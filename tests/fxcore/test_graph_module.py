@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 
 import pytest
@@ -133,6 +134,20 @@ def test_submodules_are_added_and_deleted_as_in_torch_fx():
         return added, deleted, [name for name, _ in module.named_modules()]
 
     assert_same(answers)
+
+
+class Greets(GraphModule):
+    def greeting(self):
+        return "hello"
+
+
+def test_a_subclass_that_others_can_import_keeps_its_methods_through_pickles():
+    root = nn.Sequential(nn.Linear(1, 1))
+
+    again = pickle.loads(pickle.dumps(Greets(root, Tracer().trace(root))))
+
+    assert again.greeting() == "hello"
+    assert type(again).__mro__[1:3] == (Greets, GraphModule)
 
 
 def test_a_subclass_keeps_its_methods_through_copies():

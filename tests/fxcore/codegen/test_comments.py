@@ -60,6 +60,7 @@ def test_a_symbolic_size_is_written_by_the_style():
     x = graph.placeholder("x")
     x.meta["val"] = ShapeEnv().create_unbacked_symint()
 
+    assert VerboseStyle().paint("red", "plain") == "plain"
     assert value_annotation(x, VerboseStyle()) == f': "Sym({x.meta["val"]!r})"'
     assert value_annotation(x, VerboseStyle(sym_repr=lambda size: "n")) == ': "Sym(n)"'
 

@@ -100,6 +100,24 @@ def test_a_log_writes_a_line_for_each_value_and_inputs_if_asked_for():
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (torch.ones(2, dtype=torch.complex64), "complex64[2]"),
+        (torch.ones(0, 3), "float32[0, 3]"),
+        (torch.ones(2, device="meta"), "float32[2]"),
+        (torch.full((2,), -0.5), "float32[2] from -0.5 to -0.5"),
+        (torch.tensor([True, False]), "bool[2] from 0 to 1"),
+    ],
+)
+def test_a_log_tells_the_range_of_values_that_have_one(value, text):
+    lines = []
+
+    Instrument(lambda site: Log(site, lines.append))(fxcore.symbolic_trace(lambda x: x.view(x.shape)))[0](value)
+
+    assert lines[-1] == f"'view': {text}"
+
+
 def test_a_log_goes_to_stderr_by_default(capsys):
     Instrument(Log)(fxcore.symbolic_trace(lambda x: torch.relu(x)))[0](torch.ones(2))
 
