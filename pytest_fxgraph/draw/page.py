@@ -163,7 +163,9 @@ def _graph_article(graph: PageGraph, *, has_picture: bool) -> PageArticle:
     panels = [words_panel(graph.words)] if graph.words else []
     panels += [("Source", graph.source)] if graph.source else []
     if document is None or not document.nodes:
-        # A capture has no nodes of its own: its breaks stand at lines of the model.
+        # Costs and breaks are recorded without nodes: breaks stand at lines of the model.
+        costs = [each.cost if each is not None else None for each in (graph.expected, graph.obtained)]
+        panels += [("Cost", cost_panel(*costs))] if any(costs) else []
         return PageArticle("", graph.title, graph.status, graph.headline, panels[::-1], None, graph.entry)
     expected, obtained = graph.expected, graph.obtained
     is_overlay = expected is not None and obtained is not None

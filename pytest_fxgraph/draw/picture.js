@@ -473,7 +473,10 @@ class PictureView {
     return part;
   }
 
-  say(words) { this.said.textContent = words; }
+  say(words) {
+    this.said.textContent = words;
+    this.fill();  // the words may take a line of their own
+  }
 
   // Searching.
 

@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from fixtures.documents import document
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.page import (
     Entry,
@@ -170,6 +172,16 @@ def test_a_graph_that_cannot_be_read_is_told_in_words():
     page = page_text(PageContent("run"), [PageGraph("a.yaml", "error", words="it is corrupt")])
 
     assert "it is corrupt" in page
+    assert data_of(page) == []
+
+
+def test_costs_without_nodes_have_no_picture():
+    before, after = (GraphDocument((), cost=CostBlock(CostRecord(flops), 0, "")) for flops in (10, 20))
+
+    page = page_text(PageContent("run"), [PageGraph("a.yaml", words="words", expected=before, obtained=after)])
+
+    assert re.findall(r'role="tab".*?>(\w+)</button>', page) == ["Cost", "Words"]
+    assert "20 <span" in page
     assert data_of(page) == []
 
 
