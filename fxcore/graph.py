@@ -96,6 +96,8 @@ class Graph:
     callable.
     """
 
+    _nodes: NodeList | None = None
+
     def __init__(
         self,
         owning_module: Any | None = None,
@@ -156,7 +158,9 @@ class Graph:
         """The nodes in order; `reversed` works, and the graph may be edited during a walk."""
         if sys._getframe(1).f_globals.get("__name__") in FINDS_NO_NODES:
             refuse_pass_of_torch()
-        return NodeList(self)
+        if self._nodes is None:  # kept, because its making takes thrice the time of the rest of this property
+            self._nodes = NodeList(self)
+        return self._nodes
 
     @property
     def _find_nodes_lookup_table(self) -> NoReturn:
@@ -336,8 +340,8 @@ class Graph:
             self._moved_values = MovedValues(source._moved_values.names)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The pending work of the owning module and the index belong to this graph, not to a copy.
-        return {**vars(self), "_unsettled": None, "_index": None}
+        # The pending work of the owning module, the view of the nodes and the index belong to this graph, not to a copy.
+        return {**vars(self), "_unsettled": None, "_nodes": None, "_index": None}
 
     # The place of new nodes.
 
@@ -552,4 +556,4 @@ def break_cycles(graph: Graph) -> None:
     root.users.clear()
     root._next = root._prev = root
     graph._len = 0
-    graph._index = None
+    graph._index = graph._nodes = None

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from traceback import walk_tb
-from types import FunctionType, ModuleType, TracebackType
+from types import FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ from fxcore.tracing.fast_recording import FastRecording, fast_recording
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
+    constants_of_layers,
     is_kept_as_attribute,
     module_paths_and_constants,
 )
@@ -75,6 +76,8 @@ class Tracer(TracerBase):
     # `allow_fast_recording`.
     _fast: FastRecording | None = None
     _leaf_kinds: frozenset[type] | set[type] = frozenset()
+    # The classes that `is_leaf_module` was asked for without being overridden, and that are no leaves.
+    _traced_kinds: frozenset[type] | set[type] = frozenset()
 
     def __init__(
         self,
@@ -99,6 +102,7 @@ class Tracer(TracerBase):
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope = {}
         self.tensor_attrs: dict[Any, str] = {}
+        self._unsearched: dict[type[nn.Module], int] = {}  # see `constants_of_layers`
         self._next_number: dict[str, int] = {}
         self._lifted_paths: set[str] = set()  # paths of constants that belong to no module
         self._parameter_proxies: dict[str, Any] = {}
@@ -118,7 +122,10 @@ class Tracer(TracerBase):
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Record a call of a module if it is a leaf, else return the result of `forward(*args, **kwargs)`."""
-        path = self.path_of_module(m)
+        # The second look-ups are for modules of the user, and for users who override methods. Without the first ones,
+        # a call of a module that is traced takes 1.2 times as long.
+        is_traced = type(m) in self._traced_kinds
+        path = (is_traced and self.submodule_paths and self.submodule_paths.get(m)) or self.path_of_module(m)
         count = self.num_calls.get(path, 0)
         self.num_calls[path] = count + 1
         key, place = f"{path}@{count}" if count else path, (path, type(m))
@@ -127,6 +134,8 @@ class Tracer(TracerBase):
         scope.module_path, scope.module_type = stack[key] = place
         self._module_call = nested_call(outer, key, place)
         try:
+            if is_traced:
+                return forward(*args, **kwargs)
             if self._is_one_call(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
             if isinstance(m, LazyModuleMixin):
@@ -208,8 +217,10 @@ class Tracer(TracerBase):
             and not (self.record_stack_traces or self.check_mutable_operations)
             and not self._overrides_any(_RECORDING_METHODS)
         )
-        self._fast = fast_recording(self, Proxy, TracerBase.create_proxy) if is_plain else None  # refers to this tracer
-        self._leaf_kinds = set() if is_plain and not self._overrides_any(_MODULE_METHODS) else frozenset()
+        is_own = is_plain and not self._overrides_any(_MODULE_METHODS)
+        general = TracerBase.create_proxy
+        self._fast = fast_recording(self, Proxy, general, has_own_calls=is_own) if is_plain else None
+        self._leaf_kinds, self._traced_kinds = (set(), set()) if is_own else (frozenset(), frozenset())
 
     def _overrides_any(self, names: tuple[str, ...]) -> bool:
         is_in_class = any(getattr(type(self), name) is not getattr(Tracer, name) for name in names)
@@ -267,6 +278,11 @@ class Tracer(TracerBase):
 
     def _path_of_constant(self, value: Any) -> str:
         path = self.tensor_attrs.get(value)
+        if path is None and self._unsearched:
+            for constant, place in constants_of_layers(self.submodule_paths or {}, self._unsearched).items():
+                self.tensor_attrs.setdefault(constant, place)
+            self._unsearched = {}
+            path = self.tensor_attrs.get(value)
         if path is None:
             path = self.tensor_attrs[value] = self._install(constant_prefix(value), value)
         return path
@@ -412,10 +428,10 @@ class Tracer(TracerBase):
         if isinstance(root, nn.Module):
             self.root = root
             self.root_module_name = type(root).__name__
-            self.submodule_paths, self.tensor_attrs = module_paths_and_constants(root)
+            self.submodule_paths, self.tensor_attrs, self._unsearched = module_paths_and_constants(root)
         else:
             self.root = nn.Module()
-            self.tensor_attrs = {}
+            self.tensor_attrs, self._unsearched = {}, {}
         self.graph = Graph(tracer_cls=type(self))
         code = function.__code__
         self.graph._co_fields = {
@@ -472,9 +488,12 @@ class Tracer(TracerBase):
             names = getattr(getattr(module, "forward", module), "__globals__", None)
             if names is not None:
                 self._patch_globals(names)
-            if isinstance(self._leaf_kinds, set) and not is_own and self.is_leaf_module(module, ""):
-                self._leaf_kinds.add(kind)
-        return self.call_module(module, functools.partial(run, module), args, kwargs)
+            if isinstance(self._leaf_kinds, set) and not is_own:
+                if self.is_leaf_module(module, ""):
+                    self._leaf_kinds.add(kind)
+                elif isinstance(self._traced_kinds, set) and not isinstance(module, LazyModuleMixin):
+                    self._traced_kinds.add(kind)
+        return self.call_module(module, MethodType(run, module), args, kwargs)
 
     def _on_attribute_read(self, name: str, value: Any) -> Any:
         """Hand the reading of a module's attribute to `getattr`."""

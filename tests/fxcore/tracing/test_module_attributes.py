@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import torch
+import torch.fx
 from torch import nn
 
 import fxcore
@@ -108,7 +109,38 @@ def test_of_a_shared_module_the_first_path_counts_and_of_its_constants_the_last(
     }
 
     for name, model in models.items():
-        paths, constants = module_paths_and_constants(model)
+        paths, constants, _ = module_paths_and_constants(model)
 
         assert list(paths.items()) == [(module, path) for path, module in model.named_modules()]
         assert list(constants.values()) == [{"shared": "b.0.1.scale", "plain": "b.1.scale"}[name]]
+
+
+def test_a_tensor_in_the_place_of_a_number_of_a_layer_is_found_at_its_first_use():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = nn.LeakyReLU(), nn.LeakyReLU(), nn.LeakyReLU()
+            self.second.negative_slope, self.third.negative_slope = torch.ones(1), torch.ones(2)
+
+        def forward(self, x):
+            return x * self.second.negative_slope + self.third.negative_slope + torch.ones(2)
+
+    assert_same_success(lambda fx: str(fx.symbolic_trace(Model()).graph))
+
+    assert module_paths_and_constants(Model())[1] == {}
+    reads = fxcore.symbolic_trace(Model()).graph.find_nodes(op="get_attr")
+    assert [node.target for node in reads] == ["second.negative_slope", "third.negative_slope", "_tensor_constant0"]
+
+
+def test_a_tensor_that_the_forward_puts_on_a_layer_is_no_constant_of_the_layer():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.ReLU(), nn.ReLU()
+
+        def forward(self, x):
+            self.second.table = torch.ones(2)
+            return x + self.second.table
+
+    assert "_tensor_constant0" in str(fxcore.symbolic_trace(Model()).graph)
+    assert "_tensor_constant0" in str(torch.fx.symbolic_trace(Model()).graph)
