@@ -25,7 +25,13 @@ def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
         return isomorphism
     alignment = Alignment(*_with_exchanged_modules_apart(expected, obtained))
     _pair_inputs_and_outputs(alignment)
-    _pair_equal_hashes(alignment)
+    both_hashes, input_hashes_alone, user_hashes_alone = _hashes(alignment)
+    _pair_groups(alignment, *both_hashes)
+    _pair_groups(alignment, *input_hashes_alone)
+    # Where a block was removed, operators of two neighbouring blocks have equal readers.
+    _spread(alignment, _same_operator_and_scope, _operator_and_scope)
+    _pair_groups(alignment, *user_hashes_alone)
+    _spread(alignment, _same_operator_and_scope, _operator_and_scope)
     _spread(alignment, _same_operator)
     guessed = _pair_in_order(alignment, lambda index, position: index.labels[position])
     _spread(alignment, _same_operator)
@@ -87,8 +93,8 @@ def _pair_inputs_and_outputs(alignment: Alignment) -> None:
         alignment.pair(expected, obtained)
 
 
-def _pair_equal_hashes(alignment: Alignment) -> None:
-    """Pair nodes with equal surroundings: first inputs and readers together, then inputs alone, then readers alone."""
+def _hashes(alignment: Alignment) -> list[tuple[Sequence[Hashable], Sequence[Hashable]]]:
+    """Return hashes of the nodes of both graphs: of inputs and readers together, of inputs alone, of readers alone."""
     table = NodeHashes()
     numbers = [expected if obtained >= 0 else -1 for expected, obtained in enumerate(alignment.obtained_of)]
     hashes = []
@@ -96,8 +102,7 @@ def _pair_equal_hashes(alignment: Alignment) -> None:
         marks = _marks(index, known, table)
         below, above = input_hashes(index, marks, table), user_hashes(index.users, marks, table)
         hashes.append((list(zip(below, above, strict=True)), below, above))
-    for keys, obtained_keys in zip(*hashes, strict=True):
-        _pair_groups(alignment, keys, obtained_keys)
+    return list(zip(*hashes, strict=True))
 
 
 def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list[int]:
@@ -130,17 +135,32 @@ def _same_operator(alignment: Alignment, expected: int, obtained: int) -> bool:
     return alignment.expected.labels[expected][:2] == alignment.obtained.labels[obtained][:2]
 
 
+def _operator_and_scope(index: GraphIndex, position: int) -> Hashable:
+    return index.labels[position][:2], index.nodes[position].scope
+
+
+def _same_operator_and_scope(alignment: Alignment, expected: int, obtained: int) -> bool:
+    return _operator_and_scope(alignment.expected, expected) == _operator_and_scope(alignment.obtained, obtained)
+
+
 def _same_sort(alignment: Alignment, expected: int, obtained: int) -> bool:
     op, obtained_op = alignment.expected.nodes[expected].op, alignment.obtained.nodes[obtained].op
     return op == obtained_op or (op not in _FIXED and obtained_op not in _FIXED)
 
 
-def _spread(alignment: Alignment, fits: Callable[[Alignment, int, int], bool]) -> None:
-    """Pair the neighbours of pairs: inputs at the same place, and readers at the same place."""
+def _spread(
+    alignment: Alignment,
+    fits: Callable[[Alignment, int, int], bool],
+    sort_of: Callable[[GraphIndex, int], Hashable] = lambda index, position: None,
+) -> None:
+    """Pair the neighbours of pairs: inputs at the same place, and readers of the same sort at the same place."""
     pending = _pairs_beside_gaps(alignment)
     while pending:
         expected, obtained = pending.pop()
-        candidates = [*_inputs_beside(alignment, expected, obtained), *_readers_beside(alignment, expected, obtained)]
+        candidates = [
+            *_inputs_beside(alignment, expected, obtained),
+            *_readers_beside(alignment, expected, obtained, sort_of),
+        ]
         for expected, obtained in candidates:
             is_free = alignment.obtained_of[expected] < 0 and alignment.expected_of[obtained] < 0
             if is_free and fits(alignment, expected, obtained):
@@ -164,24 +184,28 @@ def _inputs_beside(alignment: Alignment, expected: int, obtained: int) -> Iterab
     return zip(alignment.expected.inputs[expected], alignment.obtained.inputs[obtained], strict=False)
 
 
-def _readers_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
-    """Return the only unpaired reader of each place. Several readers of one place would be a guess."""
-    readers = _unpaired_by_place(alignment.expected, expected, alignment.obtained_of)
+def _readers_beside(
+    alignment: Alignment, expected: int, obtained: int, sort_of: Callable[[GraphIndex, int], Hashable]
+) -> Iterable[tuple[int, int]]:
+    """Return the only unpaired reader of each place and sort. Several alike would be a guess."""
+    readers = _unpaired_readers(alignment.expected, expected, alignment.obtained_of, sort_of)
     if not readers:
         return []
-    obtained_readers = _unpaired_by_place(alignment.obtained, obtained, alignment.expected_of)
+    obtained_readers = _unpaired_readers(alignment.obtained, obtained, alignment.expected_of, sort_of)
     return [
-        (found[0], obtained_readers[place][0])
-        for place, found in readers.items()
-        if len(found) == 1 and len(obtained_readers.get(place, ())) == 1
+        (found[0], obtained_readers[key][0])
+        for key, found in readers.items()
+        if len(found) == 1 and len(obtained_readers.get(key, ())) == 1
     ]
 
 
-def _unpaired_by_place(index: GraphIndex, position: int, paired: Sequence[int]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
+def _unpaired_readers(
+    index: GraphIndex, position: int, paired: Sequence[int], sort_of: Callable[[GraphIndex, int], Hashable]
+) -> dict[tuple[int, Hashable], list[int]]:
+    found: dict[tuple[int, Hashable], list[int]] = defaultdict(list)
     for reader, place in index.users[position]:
         if paired[reader] < 0:
-            found[place].append(reader)
+            found[place, sort_of(index, reader)].append(reader)
     return found
 
 

@@ -100,13 +100,14 @@ def with_described_nodes(graph: ComparedGraph, text: str, scope: str) -> str:
     """Replace the references in a text by names of nodes for a reader at a path."""
     names = {}
     for name in references(text):
-        position = graph.position(name)
+        is_removed = f"%{name}{_REMOVED}" in text
+        index = graph.expected if is_removed else graph.obtained
+        position = graph.position(name, is_removed=is_removed)
         if position is None:
             names[name] = _MARK + name
             continue
-        node = graph.obtained.nodes[position]
-        described = node.target if node.op == "placeholder" else described_node(graph.obtained, position, scope)
-        names[name] = _MARK + described
+        node = index.nodes[position]
+        names[name] = _MARK + (node.target if node.op == "placeholder" else described_node(index, position, scope))
     return rename_references(text.replace(_REMOVED, ""), names).replace(f"%{_MARK}", "")
 
 

@@ -42,6 +42,8 @@ def _lone_blocks(
             counts = (alike[content], kept[content])
             count, word = lost[content], "gone" if is_gone else "new"
             text = f"{count} block{' is' if count == 1 else 's are'} {word}"
+            if not counts[1] and len(alike) == len(kept) == 1:  # the kept blocks have another edit, all of them
+                counts = (len(siblings[parent]), len(other_siblings[parent]))
             if max(counts) > count:
                 before, after = counts if is_gone else counts[::-1]
                 text += f" ({before} equal blocks -> {after})"

@@ -93,9 +93,9 @@ class ComparedGraph:
             if position >= 0:
                 yield position, partner, changes
 
-    def position(self, name: str) -> int | None:
-        """Return the position of the obtained node with a name."""
-        return self._positions[1].get((False, name))
+    def position(self, name: str, *, is_removed: bool = False) -> int | None:
+        """Return the position of the obtained node, or of the removed node, with a name."""
+        return self._positions[0 if is_removed else 1].get((False, name))
 
     def of_paths(self, paths: Iterable[str]) -> list[Change]:
         """List the changes of modules and state at the paths and below them."""

@@ -52,8 +52,15 @@ def _is_alike(graph: ComparedGraph, path: str, other: str) -> bool:
 
 
 def _renaming(path: str, other: str) -> tuple[str, str, str]:
-    """Split two paths into their common beginning and the parts that differ; a common end is left out."""
+    """Split two paths into their common beginning and the parts that differ; a common end is left out.
+
+    A part is empty if one path is the end of the other.
+    """
     parts, others = path.split("."), other.split(".")
+    if path.endswith(f".{other}"):
+        return "", ".".join(parts[: -len(others)]), ""
+    if other.endswith(f".{path}"):
+        return "", "", ".".join(others[: -len(parts)])
     while len(parts) > 1 and len(others) > 1 and parts[-1] == others[-1]:
         parts.pop()
         others.pop()
@@ -72,8 +79,8 @@ def _occurrence(
     changes = [change for _, partner in pairs for change in graph.changed.get(partner, ()) if change.field == "target"]
     changes += _exchanged_modules(graph, pairs)
     keys = []
-    for _, before, after in renamings:
-        own, lost = _renamed_state(graph, _joined(around, before), _joined(around, after))
+    for before, after in _renamed_prefixes(graph, renamings):
+        own, lost = _renamed_state(graph, before, after)
         changes += own
         keys += [relative_path(path, around) for path in lost]
     is_tensor = graph.expected.nodes[pairs[0][0]].op == "get_attr" and _joined(around, name) in graph.expected.state
@@ -85,6 +92,9 @@ def _occurrence(
         dots = ", ..." if len(renamings) > _MOST_KEYS else ""
         text = f"{noun}{'s' if len(renamings) > 1 else ''} renumbered {moves}{dots}"
         key: tuple[str, ...] = (kind, *_group((around, name, other_name))[1:])
+    elif not name or not other_name:
+        text = f"modules moved {f'out of {name}' if name else f'into {other_name}'}"
+        key = (kind, name, other_name)
     else:
         text = f"{noun} renamed {name} -> {other_name}"
         key = (kind, noun, name, other_name)
@@ -93,6 +103,17 @@ def _occurrence(
         text += f": checkpoints with {', '.join(keys[:_MOST_KEYS])}{more} no longer load"
     site = graph.site(around, [position for position, _ in pairs], [partner for _, partner in pairs])
     return Occurrence(kind, text, key, site, changes)
+
+
+def _renamed_prefixes(
+    graph: ComparedGraph, renamings: Mapping[tuple[str, str, str], Sequence[tuple[int, int]]]
+) -> Iterator[tuple[str, str]]:
+    for (around, before, after), pairs in renamings.items():
+        if before and after:
+            yield _joined(around, before), _joined(around, after)
+        else:
+            nodes, others = graph.expected.nodes, graph.obtained.nodes
+            yield from dict.fromkeys((nodes[position].target, others[partner].target) for position, partner in pairs)
 
 
 def _exchanged_modules(graph: ComparedGraph, pairs: Sequence[tuple[int, int]]) -> list[Change]:

@@ -16,12 +16,13 @@ _MOST_NAMED = 3
 
 
 def changes_throughout(graph: ComparedGraph) -> Iterator[Occurrence]:
-    """Find a batch or a dtype that changed in all changes, or in all values; or sizes that changed in all changes."""
-    values = [change for change in graph.changes if change.field == "value"]
-    for changes in (graph.changes, values):
+    """Find a batch, a dtype or sizes that changed wherever anything changed, or in all values."""
+    changed = [change for change in graph.changes if change.action == "changed" and change.field != "target"]
+    values = [change for change in changed if change.field == "value"]
+    for changes in (graph.changes, changed, values):
         found = _steps(changes)
         text = found and (_dtype_text(found, changes) or _batch_text(found, changes))
-        if found and not text and changes is graph.changes:
+        if found and not text and changes is not values:
             text = _sizes_text(found, changes)
         if found and text:
             where = " everywhere" if len(changes) == len(graph.changes) else ""

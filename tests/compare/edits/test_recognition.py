@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from fixtures.edited_models import Options, Transformer, Words, stages
 from pytest_fxgraph.functions import diff_graphs
@@ -69,6 +70,71 @@ def test_the_same_edit_in_a_model_of_another_depth_and_width_has_the_same_key(ed
         keys.add(tuple(each.key for each in difference.edits))
 
     assert len(keys) == 1
+
+
+SCALED = "attn's output is multiplied by a new parameter gamma[64]"
+FUSED = "5 operators (mul, matmul, softmax, ...) -> scaled_dot_product_attention"
+MIXED = {
+    "LayerScale and a block less": (
+        {"scales_layers": True, "depth": 3},
+        ["1 block is gone (4 equal blocks -> 3)", SCALED],
+    ),
+    "fused attention and two blocks more": (
+        {"fuses_attention": True, "depth": 6},
+        ["2 blocks are new (4 equal blocks -> 6)", FUSED],
+    ),
+    "LayerScale, nn.GELU and another head": (
+        {"scales_layers": True, "activation": "module", "head": "classifier"},
+        [
+            "F.gelu -> nn.GELU (normalize=True makes them equal)",
+            SCALED,
+            "module renamed fc -> classifier: checkpoints with fc.weight, fc.bias no longer load",
+        ],
+    ),
+    "LayerScale and another width": (
+        {"scales_layers": True, "width": 128},
+        [SCALED.replace("64", "128"), "sizes 64 -> 128, 192 -> 384, 256 -> 512"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_edits_in_the_same_blocks_are_told_apart(name):
+    changed, words = MIXED[name]
+    options = Options(depth=4)
+
+    difference = diff_graphs(Transformer(options).eval(), Transformer(replace(options, **changed)).eval())
+
+    assert sorted(edit.text for edit in difference.edits) == words
+    assert difference.rest == ()
+
+
+@pytest.mark.parametrize("edit", ["scales_layers", "fuses_attention"])
+def test_an_edit_of_an_exported_program_has_the_places_and_words_of_the_traced_one(edit):
+    options = Options(depth=2)
+    models = [Transformer(options).eval(), Transformer(replace(options, **{edit: True})).eval()]
+    image = (torch.zeros(1, 3, 8, 8),)
+
+    exported = diff_graphs(*(torch.export.export(model, image) for model in models)).edits
+
+    traced = diff_graphs(*models).edits
+    assert [edit.text for edit in exported] == [edit.text for edit in traced]
+    assert [[site.where for site in edit.sites] for edit in exported] == [
+        [site.where for site in edit.sites] for edit in traced
+    ]
+
+
+def test_a_model_inside_another_has_all_its_modules_moved():
+    model = Words(ties=False)
+    outer = torch.nn.Sequential()
+    outer.add_module("model", model)
+
+    difference = diff_graphs(model, outer)
+
+    assert [edit.text for edit in difference.edits] == [
+        "modules moved into model: checkpoints with embed.weight, layer.weight, layer.bias and 1 more no longer load",
+        "input words renamed to input",
+    ]
 
 
 def test_equal_graphs_have_no_edit():
