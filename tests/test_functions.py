@@ -403,3 +403,10 @@ def test_a_vacuous_check_is_allowed_where_the_caller_says_so():
         assert_equivalent(lambda x: x * 0, lambda x: x * 0, torch.ones(3))
 
     assert_equivalent(lambda x: x * 0, lambda x: x * 0, torch.ones(3), allow_vacuous=True)
+
+
+def test_operators_that_alone_may_be_called_are_asked_for_without_a_fixture():
+    assert_ops(nn.Tanh(), only_from=[torch.tanh])
+
+    with pytest.raises(AssertionError, match=r"is not on the list: torch.tanh x1; allowed are torch.neg"):
+        assert_ops(nn.Tanh(), only_from=[torch.neg])

@@ -321,3 +321,24 @@ def test_failures_and_the_query_itself_list_what_is_called(query):
         query.absent(torch.relu)
     with pytest.raises(AssertionError, match=r"the graph calls operator.add x2, torch.nn.Conv2d x1"):
         query.only_from([nn.Conv2d])
+
+
+def test_a_method_of_an_importable_class_may_be_asked_for(query):
+    assert query.count("torch.nn.Module.half") == 0
+    assert query.count("fixtures.lowered.with_delegate.<locals>.*") == 0
+    with pytest.raises(TargetError, match=r"Module.halve"):
+        query.count("torch.nn.Module.halve")
+
+
+def test_a_target_without_a_name_is_asked_for_by_its_text():
+    class Nameless:
+        def __call__(self, x):
+            return x
+
+        def __repr__(self):
+            return "a nameless thing"
+
+    graph = fxcore.Graph()
+    graph.output(graph.create_node("call_function", Nameless(), (graph.placeholder("x"),), name="call"))
+
+    assert "a nameless thing" in OpsQuery(fxcore.GraphModule({}, graph)).summary()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
+import tokenize
 
 import pytest
 import torch
 from torch import nn
 
 from pytest_fxgraph import capture
-from pytest_fxgraph.captures.places import statement_at
+from pytest_fxgraph.captures.places import Place, UserCode, _is_tuple, statement_at
 
 SPLIT = textwrap.dedent(
     """\
@@ -83,3 +85,25 @@ def test_breaks_in_a_function_are_told_with_the_modules_that_call_it():
     found = [each.place.text for each in capture(Twice(), torch.rand(3)).breaks]
 
     assert found == ['first, other.*.said: print("a")', 'first, other.*.said: print("b")']
+
+
+@pytest.mark.parametrize(
+    ("line", "is_tuple"),
+    [
+        ("(x,)", True),
+        ("f(x,)", False),
+        ("(x, y,)", False),
+        ("[x,]", True),
+        ("{x,}", False),
+        ("x,", False),
+        ("f(x)[y,]", True),
+    ],
+)
+def test_a_comma_at_the_end_makes_a_tuple_of_one_item(line, is_tuple):
+    tokens = [each for each in tokenize.generate_tokens(io.StringIO(line).readline) if each.string.strip()]
+
+    assert _is_tuple(tokens[:-1]) is is_tuple
+
+
+def test_a_model_without_python_code_has_a_place_without_a_line():
+    assert UserCode(torch.relu).forward == Place("", 0, "relu", "")

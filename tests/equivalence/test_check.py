@@ -372,3 +372,18 @@ def test_code_is_written_again_only_for_a_graph_that_changed_since_its_last_reco
     called.target = "tanh"
     graph.recompile()
     assert not code_is_stale(graph)
+
+
+def test_a_part_of_an_input_that_one_run_replaces_is_told():
+    class Wrapped(torch.Tensor):
+        pass
+
+    def replaced(parts):
+        parts[0] = parts[0].as_subclass(Wrapped)
+        return parts[1] * 1
+
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(replaced, (graph.placeholder("parts"),)))
+
+    with pytest.raises(MismatchError, match=r"input 0\[0\]"):
+        assert_equivalent(lambda parts: parts[1] * 1, fxcore.GraphModule({}, graph), ([torch.ones(1), torch.ones(1)],))

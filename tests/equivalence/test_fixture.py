@@ -14,6 +14,7 @@ from torch.nn import functional as F
 import fxcore
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, SubjectError, VacuousCheckError
 from pytest_fxgraph.functions import assert_equivalent
 
@@ -479,3 +480,15 @@ def test_a_scripted_graph_of_the_fixture_is_refused_with_the_function_that_compa
 
     with pytest.raises(SubjectError, match=r"Compare it by assert_equivalent\(model, scripted, inputs\)"):
         fx_equivalence(model, x, graph=torch.jit.script(model))
+
+
+class Runs(fxcore.Interpreter):
+    """An interpreter of the user's."""
+
+
+def test_an_interpreter_takes_only_arguments_that_its_graph_has():
+    call = InterpreterCall(Runs, fxcore.symbolic_trace(nn.ReLU()))
+
+    assert call(torch.ones(1)) == 1
+    with pytest.raises(SubjectError, match=r"cannot run Runs: the graph's inputs do not name .* \['mask'\]"):
+        call(torch.ones(1), mask=1)

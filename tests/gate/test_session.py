@@ -226,7 +226,7 @@ def test_a_golden_that_another_run_has_changed_is_not_written(session):
 
     assert golden(session) == "format: 2\nof: another run\n"
     assert session.errors == [
-        f"cannot write {UPDATED.golden}: another run has changed it since {ID} was compared with it; nothing was written, "
-        "look at it and run the test again"
+        f"cannot write {UPDATED.golden}: another run has changed it since {ID} was compared with it; nothing was "
+        "written, look at it and run the test again"
     ]
     assert session.summary() == "1 golden not written"

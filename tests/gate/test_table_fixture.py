@@ -290,11 +290,8 @@ def test_a_test_with_two_subjects_names_their_rows(project):
 
     result = run(project, "--fx-update-golden", "-k", "small")
 
-    result.stdout.fnmatch_lines(
-        [
-            "*GateError: this test compares two subjects with the row 'test_model?small?'; name them with fx_table(row=...)"
-        ]
-    )
+    words = "this test compares two subjects with the row 'test_model?small?'; name them with fx_table(row=...)"
+    result.stdout.fnmatch_lines([f"*GateError: {words}"])
 
 
 def test_costs_that_cannot_be_counted_name_the_way_to_leave_them_out():

@@ -128,3 +128,17 @@ def test_what_cannot_be_copied_is_shared_unless_a_pass_may_change_it():
     graph_module.add_module("stubborn", Stubborn())
     with pytest.raises(SubjectError, match=r"cannot copy stubborn for the pass, .*TypeError: there is one"):
         copied(graph_module)
+
+
+def test_graph_modules_inside_a_graph_module_are_copied_whole():
+    inner = torch.fx.symbolic_trace(nn.Linear(2, 2))
+    inner.note = ["kept without a node"]
+    outer = torch.fx.symbolic_trace(nn.Sequential(inner), {})
+    outer.add_submodule("inside", inner)
+
+    made = copied(outer)
+
+    assert made.inside is not inner
+    assert made.inside.note == ["kept without a node"]
+    assert made.inside.note is not inner.note
+    assert torch.equal(made.inside.weight, inner.weight)

@@ -339,3 +339,17 @@ def test_the_function_takes_graphs_as_the_fixture_does():
     result = functions.check_transform(noting, exported(), image(), idempotent=True, allow_vacuous=True)
 
     assert isinstance(result.after, torch.export.ExportedProgram)
+
+
+def test_concrete_arguments_are_fixed_in_the_trace_that_a_pass_gets():
+    class Flagged(nn.Module):
+        def forward(self, x: torch.Tensor, flag: bool) -> torch.Tensor:
+            return torch.relu(x) if flag else torch.neg(x)
+
+    result = FxTransform()(
+        lambda gm: gm, Flagged(), (torch.ones(2), True), concrete_args={"flag": True}, allow_vacuous=True
+    )
+
+    called = {node.target for node in result.after.graph.nodes}
+    assert torch.relu in called
+    assert torch.neg not in called

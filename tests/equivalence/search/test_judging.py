@@ -135,3 +135,42 @@ def test_strides_of_results_count_where_the_inputs_have_those_of_the_example(lay
     verdict = verdict_on(lambda x: (x + 1).contiguous(), lambda x: x + 1, x, layouts=(layout,))
 
     assert isinstance(verdict, MismatchError) is is_find
+
+
+class Uncopied(torch.nn.Module):
+    """A module that nobody can copy, and that therefore has no run in double precision."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+    def __deepcopy__(self, memo):
+        raise TypeError("there is only one")
+
+
+@pytest.mark.parametrize(("odd", "is_find"), [({}, True), (HUGE, False)])
+def test_a_model_that_cannot_be_copied_is_judged_by_its_own_precision(odd, is_find):
+    model, module = Uncopied(lambda x: x * 2), graph_calling(lambda x: x * 3)
+    check_input = arguments_of(torch.full((3,), 1e30))
+    check = EquivalenceCheck(check_input, OutputComparison(ToleranceRule()), 1, 0, grads=False)
+    space = space_around(torch.full((3,), 1e30))
+
+    class Space:
+        example, is_extreme = space.example, space.is_extreme
+
+        def make(self, recipe):
+            return check_input
+
+    judge = Judge(check, model, GraphCall(module, module), None, Snapshot(model, module))
+    verdict = judge.judge(Space(), space.example()._replace(**odd))
+
+    assert isinstance(verdict, MismatchError) if is_find else verdict is Verdict.ROUNDED
+
+
+def test_huge_whole_numbers_are_compared_exactly_and_never_nudged():
+    found = verdict_on(lambda x: x + 1, lambda x: x + 2, torch.tensor([10**12, 3]), **HUGE)
+
+    assert isinstance(found, MismatchError)
