@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import types
 
 import pytest
 
@@ -24,6 +25,15 @@ def alone():
 
 def number():
     return 7
+
+
+class Transformed(nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(x)
+
+
+def uncounted():
+    return Transformed(), torch.ones(8)
 """
 QUICK = ("--warmup=0", "--repeats=2", "--peaks=h200")
 
@@ -43,6 +53,24 @@ def test_it_prints_profile_roofline_critical_path_and_memory(capsys):
     assert (status, err) == (0, "")
     for words in ("median us", "peaks (h200)", "critical path: 2 nodes", "peak activation memory"):
         assert words in out
+
+
+def test_it_names_operators_without_a_count(capsys):
+    main(["models_to_profile:uncounted", *QUICK])
+
+    assert "operators without a count of FLOPs: fft" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_bar_is_shown_on_a_terminal_where_tqdm_is(monkeypatch, is_there):
+    shown = []
+    tqdm = types.ModuleType("tqdm")
+    tqdm.tqdm = lambda numbers, **options: shown.append(options) or numbers
+    monkeypatch.setitem(sys.modules, "tqdm", tqdm if is_there else None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+
+    assert main(["models_to_profile:small", *QUICK]) == 0
+    assert shown == [{"desc": "profiling", "leave": False}] * is_there
 
 
 def test_it_writes_a_trace(tmp_path, capsys):

@@ -193,3 +193,12 @@ def test_a_value_that_stays_has_its_reason(combine, options, reason):
 
     assert not result.modified
     assert str(result.report.left[0]).startswith(reason)
+
+
+def test_an_attribute_that_is_no_tensor_stays_with_its_reason():
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(torch.add, (graph.placeholder("x"), graph.get_attr("number"))))
+
+    result = FoldConstants()(fxcore.GraphModule({"number": 3}, graph))
+
+    assert [str(each) for each in result.report.left] == ["number: it is no tensor"]

@@ -42,6 +42,16 @@ def test_dropout_that_drops_stays():
     assert "never" in gm.code, "the module that is given stays"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "stays"),
+    [((0.0, True), False), ((0.5, True), True), ((0.5, False), False), ((1.0, True), True)],
+)
+def test_dropout_by_position_goes_by_its_rate_and_mode(arguments, stays):
+    made = RemoveIdentities()(fxcore.symbolic_trace(lambda x: torch.dropout(x, *arguments))).graph_module
+
+    assert ("dropout" in made.code) == stays
+
+
 @pytest.mark.parametrize("form", ["exported", "decomposed"])
 def test_dropout_of_an_exported_program_goes(form):
     program = torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.Dropout()).eval(), (torch.randn(3, 4),))

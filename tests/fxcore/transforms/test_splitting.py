@@ -81,3 +81,17 @@ def test_a_part_has_at_most_the_size_that_is_given(limit, expected):
 def test_other_limits_are_refused_in_words(limit):
     with pytest.raises(PassArgumentError, match="give one limit of at least 1: nodes= for calls, or parameters="):
         split_by_size(fxcore.symbolic_trace(Net()), **limit)
+
+
+def test_parameters_that_calls_read_by_themselves_count_once():
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.other = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return ((x * self.weight).relu() + self.weight) * self.other
+
+    made = split_by_size(fxcore.symbolic_trace(Reads()), parameters=4)
+
+    assert sizes(made) == [3, 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
@@ -11,8 +13,9 @@ from fixtures.models.gpt_like import GptLike
 from fixtures.quantized_tensors import with_blocked_weights
 from fxcore import interop
 from fxcore.errors import InterpreterError
+from fxcore.passes.shape_prop import ShapeProp
 from fxcore.transforms.analysis.costs import Cost, graph_costs
-from fxcore.transforms.analysis.values import example_arguments, propagate
+from fxcore.transforms.analysis.values import concrete, example_arguments, propagate
 
 SQUARE = torch.ones(4, 4)  # 64 bytes
 
@@ -159,3 +162,69 @@ def test_weights_cost_the_bytes_in_which_they_are_held():
         costs = graph_costs(fxcore.symbolic_trace(each), x, propagation="real")
         assert (name, costs.total.bytes_read) == (name, 4 * x.numel() + expected)
         assert costs.total.params == 64 * 32
+
+
+def test_an_assignment_of_items_writes_the_bytes_that_it_reads():
+    graph = fxcore.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    graph.call_function(operator.setitem, (x, 0, y))
+    graph.output(x)
+
+    costs = graph_costs(fxcore.GraphModule({}, graph), SQUARE.clone(), torch.ones(4))
+
+    assert [(each.cost.bytes_read, each.cost.bytes_written) for each in costs.nodes if each.cost.bytes] == [(16, 16)]
+
+
+def test_arguments_are_made_from_every_kind_of_metadata():
+    def function(x, pair, scale):
+        return x + pair[0] * pair[1] * scale
+
+    gm = fxcore.symbolic_trace(function)
+    x, _, scale = gm.graph.find_nodes(op="placeholder")
+    assert example_arguments(gm.graph) is None
+    ShapeProp(gm).propagate(torch.ones(2, 3).t(), [torch.ones(()), torch.ones(1)], 2.0)
+    scale.meta["val"] = 2.0
+
+    made = example_arguments(gm.graph)
+
+    assert (made[0].shape, made[0].stride(), made[0].is_meta) == ((3, 2), (1, 3), True)
+    assert [(each.shape, each.stride()) for each in made[1]] == [((), ()), ((1,), (1,))]
+    assert made[2] == 2.0
+    x.meta["tensor_meta"] = x.meta["tensor_meta"]._replace(stride=())
+    assert example_arguments(gm.graph)[0].stride() == (2, 1)
+
+
+def test_a_size_without_a_value_is_an_error():
+    program = torch.export.export(OfNonzero(), (torch.ones(3),))
+    node = next(node for node in program.graph.nodes if str(node.target) == "aten.nonzero.default")
+
+    with pytest.raises(ValueError, match="the size u0 is not known before the model runs; give example inputs"):
+        concrete(node.meta["val"].shape[0])
+
+
+class OfNonzero(nn.Module):
+    def forward(self, x):
+        return x.nonzero() + 1
+
+
+@pytest.mark.parametrize("propagation", ["meta", "fake"])
+def test_metadata_alone_and_a_tensor_that_the_graph_reads_give_the_costs(propagation):
+    class Adds(nn.Module):
+        def forward(self, x):
+            return x + CONSTANT
+
+    gm = fxcore.symbolic_trace(Adds())
+
+    costs = graph_costs(gm, SQUARE.to("meta"), propagation=propagation)
+
+    assert [(each.cost.bytes_read, each.cost.bytes_written) for each in costs.nodes if each.cost.bytes] == [(80, 64)]
+
+
+CONSTANT = torch.ones(4)
+
+
+def test_a_sparse_tensor_has_a_size():
+    values = propagate(fxcore.symbolic_trace(lambda x: x.to_sparse()), torch.eye(3), propagation="real")
+
+    (spec,) = [spec for node, spec in values.results.items() if node.name == "to_sparse"]
+    assert (spec.shape, spec.stride, spec.nbytes) == ((3, 3), (), 36)

@@ -33,6 +33,12 @@ def test_every_call_is_timed_in_every_run_but_those_to_warm_up(traced, times):
     assert all(0 < each.median < 1 and each.kernel_seconds > 0 for each in times.nodes)
 
 
+def test_a_method_is_timed_too():
+    (only,) = profile(fxcore.symbolic_trace(lambda x: x.relu()), torch.ones(2), warmup=0, repeats=2).nodes
+
+    assert (only.node.name, len(only.seconds)) == ("relu", 2)
+
+
 def test_one_slow_run_does_not_move_the_median(traced):
     node = next(iter(traced.graph.nodes))
 
