@@ -132,6 +132,11 @@ def _fold_repeated(
     In an overlay, blocks repeat that are equal in both graphs, and only blocks with changes are put together.
     """
     is_overlay = any(node.expected is not None for node in nodes)
+    is_changed = [bool(node.status) for node in nodes] if is_overlay else None
+    if (
+        is_changed is not None and sum(is_changed) < 2
+    ):  # nothing can be there twice, and looking takes a tenth of a page
+        return
     # Names tell no blocks apart. The two graphs may give one name to different nodes.
     before = {node.expected.name: f"n_{place}" for place, node in enumerate(nodes) if node.expected is not None}
     after = {node.obtained.name: f"n_{place}" for place, node in enumerate(nodes) if node.obtained is not None}
@@ -153,7 +158,7 @@ def _fold_repeated(
         )
     with contextlib.suppress(NotFoldableError):
         text = GraphText(records)
-        _fold_level(text, text.blocks, paths, [bool(node.status) for node in nodes] if is_overlay else None)
+        _fold_level(text, text.blocks, paths, is_changed)
 
 
 def _texts(record: NodeRecord) -> list[str]:

@@ -24,15 +24,16 @@ function prepare(article) {
 }
 
 const articles = new Map([...document.querySelectorAll("article")].map((article) => [article.id, {article, show: prepare(article)}]));
-const entries = [...document.querySelectorAll("nav li[data-key]")].map((item) => ({item, id: item.querySelector("a").hash.slice(1)}));
+const entries = [...document.querySelectorAll("nav li[data-key]")].map((item) => ({item, link: item.querySelector("a"), id: item.querySelector("a").getAttribute("href").slice(1)}));
 const filter = document.querySelector(".filter"), box = filter && filter.querySelector("input");
 const unhidden = () => entries.filter(({item}) => !item.hidden);
+const quietly = (action, otherwise) => { try { return action(); } catch { return otherwise; } };
 let shown = "";
 
 // The address is `#ENTRY&filter=TERMS`; either part may be missing.
 function address() {
   const [id, ...options] = location.hash.slice(1).split("&"), given = options.find((option) => option.startsWith("filter="));
-  const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+  const decoded = (text) => quietly(() => decodeURIComponent(text), text);
   return {id: decoded(id), terms: given === undefined ? null : decoded(given.slice(7))};
 }
 
@@ -41,15 +42,18 @@ function writeAddress(id) {
   if (location.hash !== hash) history.replaceState(null, "", hash);
 }
 
-// Entries that were viewed, in this report or in an earlier one with the same difference. Some browsers keep nothing for files.
+// Entries that were viewed, in this report or in an earlier one with the same difference. Some browsers keep nothing for
+// files; there, the marks last as long as the page.
 const STORE = "pytest-fxgraph viewed", MOST_VIEWED = 2000;
 const viewed = new Set();
-try { for (const key of JSON.parse(localStorage.getItem(STORE) || "[]")) viewed.add(key); } catch { viewed.clear(); }
+for (const key of quietly(() => [...JSON.parse(localStorage.getItem(STORE) || "[]")], [])) viewed.add(key);
 
 function markViewed(id) {
-  for (const {item} of entries.filter((entry) => decodeURIComponent(entry.id) === id)) viewed.add(item.dataset.key);
-  for (const {item} of entries) item.querySelector(".viewed").hidden = !viewed.has(item.dataset.key);
-  try { localStorage.setItem(STORE, JSON.stringify([...viewed].slice(-MOST_VIEWED))); } catch { /* the marks last as long as the page */ }
+  for (const {item, id: name} of entries) {
+    if (name === id) viewed.add(item.dataset.key);
+    item.querySelector(".viewed").hidden = !viewed.has(item.dataset.key);
+  }
+  quietly(() => localStorage.setItem(STORE, JSON.stringify([...viewed].slice(-MOST_VIEWED))));
 }
 
 // `status:missing edit:"relu moved" head`: terms of one field are alternatives, and every field has to match.
@@ -103,7 +107,7 @@ function makeChips() {
 function changeFilter() {
   applyFilter();
   const found = unhidden();
-  if (found.length && !found.some(({id}) => decodeURIComponent(id) === shown)) show(decodeURIComponent(found[0].id));
+  if (found.length && !found.some(({id}) => id === shown)) show(found[0].id);
   writeAddress(shown);
 }
 
@@ -113,9 +117,9 @@ function show(id) {
     article.hidden = name !== id;
     if (name === id) showArticle();
   }
-  for (const {item, id: name} of entries) {
-    const link = item.querySelector("a"), more = item.closest("details");
-    if (decodeURIComponent(name) !== id) { link.removeAttribute("aria-current"); continue; }
+  for (const {item, link, id: name} of entries) {
+    const more = item.closest("details");
+    if (name !== id) { link.removeAttribute("aria-current"); continue; }
     link.setAttribute("aria-current", "true");
     if (more) more.open = true;
     item.scrollIntoView({block: "nearest"});
@@ -127,17 +131,17 @@ function showChosen() {
   const {id, terms} = address();
   if (box && terms !== null) box.value = terms;
   applyFilter();
-  const first = unhidden()[0] || entries[0], chosen = articles.has(id) ? id : first ? decodeURIComponent(first.id) : [...articles.keys()][0];
+  const first = unhidden()[0] || entries[0] || {id: [...articles.keys()][0]}, chosen = articles.has(id) ? id : first.id;
   if (chosen !== undefined) show(chosen);
   document.querySelector(".absent").textContent = id && chosen !== id ? `There is no entry ${id} in this report: the test passed or did not run.` : "";
   if (id && chosen === id) writeAddress(id);  // keeps the filter
 }
 
 function goToEntry(step) {
-  const found = unhidden(), place = found.findIndex(({id}) => decodeURIComponent(id) === shown);
+  const found = unhidden(), place = found.findIndex(({id}) => id === shown);
   if (!found.length) return;
   const next = found[place < 0 ? 0 : (place + step + found.length) % found.length];
-  show(decodeURIComponent(next.id));
+  show(next.id);
   writeAddress(shown);
   window.scrollTo(0, 0);
 }
@@ -146,11 +150,12 @@ function goToEntry(step) {
 const viewOf = (id) => { const stage = articles.has(id) && articles.get(id).article.querySelector(".stage"); return stage && stage.view; };
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest("input")) { if (event.key === "Escape" && event.target === box) { box.value = ""; changeFilter(); box.blur(); } return; }
+  if (event.target === box && event.key === "Escape") { box.value = ""; changeFilter(); box.blur(); }
+  if (event.target.closest("input")) return;
   const view = viewOf(shown), steps = {j: 1, k: -1, ...(view && view.changes.length ? {} : {n: 1, p: -1})};
   if (event.key === "/" && box) { event.preventDefault(); box.focus(); }
   else if (steps[event.key]) { event.preventDefault(); goToEntry(steps[event.key]); }
-  else if (view && event.key.length === 1 && !event.target.closest("button, a, summary") || view && "np".includes(event.key)) view.onKey(event);
+  else if (view && event.key.length === 1 && event.key !== " ") view.onKey(event);
 });
 
 // Copies without the clipboard's own interface too, which browsers withhold from some files; a text that stays selected is copied by hand.
@@ -158,7 +163,10 @@ async function copy(button) {
   const code = button.previousElementSibling, selection = getSelection();
   selection.selectAllChildren(code);
   let isCopied = false;
-  try { await navigator.clipboard.writeText(code.textContent); isCopied = true; } catch { isCopied = document.execCommand("copy"); }
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    isCopied = true;
+  } catch { isCopied = document.execCommand("copy"); }
   button.textContent = isCopied ? "Copied" : "Press Ctrl+C";
   if (isCopied) selection.removeAllRanges();
   setTimeout(() => { button.textContent = "Copy"; }, 2000);

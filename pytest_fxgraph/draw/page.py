@@ -85,7 +85,9 @@ class PageArticle:
     @property
     def digest(self) -> str:
         """The same for the same entry in each report, so that a browser knows the entries that were viewed."""
-        return hashlib.sha256(repr((self.title, self.status, self.headline)).encode("utf-8", "replace")).hexdigest()[:8]
+        words = [inner for name, inner in self.panels if name == "Words"]
+        told = repr((self.title, self.status, self.headline, words))
+        return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 class Group(NamedTuple):

@@ -87,3 +87,21 @@ def test_a_closed_box_says_its_contents_and_a_repetition_has_a_second_sheet():
     assert found["repeated"][0] == 2
     assert found["module"][1][0] == "layers"
     assert found["repeated"][1] == ["59 more: layers.1 .. layers.59", "59 nodes"]
+
+
+def test_the_changed_field_and_one_shape_stand_at_a_node():
+    before = document("%x = input x : float32[2]\n%a = torch.sum(%x, dim=0) : float32[]\nreturn %a")
+    after = document("%x = input x : float32[2]\n%a = torch.sum(%x, dim=-1) : float32[]\nreturn %a")
+
+    text = svg_text(picture := picture_of(before, after, title=""), picture.all_opened())
+
+    assert ">dim 0 → -1</text>" in text
+    assert text.count('class="value"') == 2
+
+
+def test_a_box_that_values_of_several_shapes_leave_has_no_shape():
+    text = "%x = input x : float32[2]\n%a = torch.neg(%x) : float32[2] @ m\n%b = torch.sum(%a) : float32[] @ m\n"
+    picture = picture_of(document(f"{text}return (%a, %b)"), title="")
+
+    assert svg_text(picture, picture.all_opened()).count('class="value"') == 3
+    assert svg_text(picture, {picture.root.number}).count('class="value"') == 1
