@@ -75,6 +75,16 @@ def content_distance(expected: str, obtained: str, value: str) -> str:
     return f"{content.distance()}; {_CURE}" if content is not None and content.is_close() else ""
 
 
+def difference_in_words(expected: str, obtained: str, value: str) -> str:
+    """Describe the difference of two contents that are not close; "" for other kinds of numbers, NaN or infinity."""
+    content = _Content.of(expected, obtained, value)
+    if content is None:
+        return "differ in their order" if _SKETCH.search(expected) and _SKETCH.search(obtained) else ""
+    pairs = [pair for pair in zip(content.expected, content.obtained, strict=True) if not _is_same(*pair)]
+    most = max([abs(one - other) for one, other in pairs], default=0.0)
+    return f"differ by up to {most:.3g}{' in min, max, mean or norm' if content.has_statistics else ''}"
+
+
 class _Distance(NamedTuple):
     """The distance of two numbers; the relative distance counts if their format is unknown (ulps is -1)."""
 

@@ -60,7 +60,8 @@ class _Terms(NamedTuple):
         if not (made and obtained_made):
             made = obtained_made = frozenset()
         has_graphs = any(module.graph is not None for module in expected.modules)
-        if not (inputs or has_symbols or made or self.is_close or has_graphs):
+        is_computed = any(record.is_computed for record in obtained.state)
+        if not (inputs or has_symbols or made or self.is_close or has_graphs or is_computed):
             return obtained
         by_input = with_targets(obtained, inputs, ("placeholder",))
         numbers, obtained_numbers = _common_numbers(
@@ -80,7 +81,7 @@ class _Terms(NamedTuple):
             renamed,
             nodes=_with_node_names(renamed.nodes, obtained.nodes, expected.nodes, pairs),
             modules=self._modules(renamed.modules, expected),
-            state=close_contents(renamed.state, expected.state) if self.is_close else renamed.state,
+            state=close_contents(renamed.state, expected.state, is_close=self.is_close),
             notes=tuple(rename_symbols_of_note(note, self.symbols) for note in renamed.notes),
         )
 
@@ -185,15 +186,26 @@ def _words_of(document: GraphDocument) -> set[str]:
     return {word for node in document.nodes for text in texts_of(node) for word in WORD.findall(text)}
 
 
-def close_contents(state: Sequence[StateRecord], expected: Sequence[StateRecord]) -> tuple[StateRecord, ...]:
-    """Return obtained state with the golden's contents where these are close."""
+def close_contents(
+    state: Sequence[StateRecord], expected: Sequence[StateRecord], *, is_close: bool
+) -> tuple[StateRecord, ...]:
+    """Return obtained state with the golden's contents where these are close; without `is_close`, of computed buffers.
+
+    A computed buffer also gets the golden's content if one of both has none.
+    """
+    if not is_close and not any(record.is_computed for record in state):
+        return tuple(state)
     known = {record.path: record for record in expected}
-    return tuple(_close_record(record, known) for record in state)
+    return tuple(_close_record(record, known) if is_close or record.is_computed else record for record in state)
 
 
 def _close_record(record: StateRecord, known: Mapping[str, StateRecord]) -> StateRecord:
     expected = known.get(record.path)
-    if expected is None or record.value != expected.value or record.content is None:
+    if expected is None or record.value != expected.value:
+        return record
+    if record.is_computed and (expected.content is None or record.content is None):
+        return record._replace(content=expected.content)
+    if record.content is None:
         return record
     content = content_of(expected, known)
     if content is not None and are_close_contents(content, record.content, record.value):

@@ -53,8 +53,7 @@ def compare_documents(
         return cost_difference(expected, obtained, budget)
     with _gc_paused():
         if level == "exact":
-            state = close_contents(obtained.state, expected.state) if is_close else obtained.state
-            return compare(expected, replace(obtained, state=state))
+            return compare(expected, _with_close_contents(expected, obtained, is_close))
         expected, obtained = both_as_compared(expected, obtained)
         is_loose = level in ("structure", "ops")
         if normalize and is_loose:
@@ -64,6 +63,19 @@ def compare_documents(
         if prepare is not None:
             expected, obtained = prepare(expected, obtained)
         return compare(expected, obtained)
+
+
+def _with_close_contents(expected: GraphDocument, obtained: GraphDocument, is_close: bool) -> GraphDocument:
+    """Return the obtained document, and the graphs inside it, with the golden's contents where these are close."""
+    graphs = {module.path: module.graph for module in expected.modules}
+    modules = [
+        module._replace(graph=_with_close_contents(graph, module.graph, is_close))
+        if module.graph is not None and (graph := graphs.get(module.path)) is not None
+        else module
+        for module in obtained.modules
+    ]
+    state = close_contents(obtained.state, expected.state, is_close=is_close)
+    return replace(obtained, modules=tuple(modules), state=state)
 
 
 def comparison_at(level: str) -> Callable[[GraphDocument, GraphDocument], Difference]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
-from pytest_fxgraph.compare.close_numbers import argument_distance, content_distance
+from pytest_fxgraph.compare.close_numbers import argument_distance, content_distance, difference_in_words
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex, content_of, shared_paths
 from pytest_fxgraph.document.capture_notes import NOUNS, is_capture_note
@@ -113,7 +113,10 @@ def _summary(record: TextRecord | None) -> str:
 def _changed(about: Change, found: FieldChange, record: TextRecord) -> Change:
     kind, remark = "state", ""
     if found.field == "content":
-        remark = content_distance(found.expected, found.obtained, record["value"])
+        if record["persistent"] == "False":  # rounding is no difference there
+            remark = difference_in_words(found.expected, found.obtained, record["value"])
+        else:
+            remark = content_distance(found.expected, found.obtained, record["value"])
     elif found.field.startswith("config"):
         remark = argument_distance(found.expected, found.obtained)
     if about.subject == "module":
@@ -166,8 +169,8 @@ def _known_to_both(
 ) -> tuple[TextRecord | None, TextRecord | None]:
     """Leave out the content of a constant that one side does not know, and whether the constant is a buffer there.
 
-    torch.fx keeps plain tensors of a model as buffers, and a document has no content of buffers. A tensor on the meta
-    device has no content.
+    torch.fx keeps plain tensors of a model as buffers, and a document has no content of buffers in the state dict. A
+    tensor on the meta device has no content.
     """
     if expected is None or obtained is None:
         return expected, obtained

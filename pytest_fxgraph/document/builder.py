@@ -49,6 +49,7 @@ GRAPH_MODULE = "GraphModule"  # whoever's: torch.fx makes a class for each graph
 MOST_NESTED_GRAPHS = 50
 _OF_DYNAMO = "_torchdynamo_"
 _NAME = re.compile(r"\w+\Z")
+_WRITTEN_BY_TRACE = re.compile(r"forward writes self\.(\S+) while it is traced")  # a note of our tracer
 _NAMELESS_REMEDY = "define a function with `def` that makes this call, and let the graph call that"
 
 OwnName = Callable[[Any], "str | None"]
@@ -183,7 +184,7 @@ class _DocumentBuilder:
         return GraphDocument(
             nodes=nodes,
             modules=tuple(self._module_records()),
-            state=_by_block(state.records()),
+            state=_by_block(state.records(_changed_paths(self._graph, nodes))),
             torch_version=str(torch.__version__),
             notes=tuple(self._notes(nodes, is_captured)),
             places=places_of_notes(self._module) if is_captured else {},
@@ -422,6 +423,16 @@ class _DocumentBuilder:
 
     def _hooks(self, module: torch.nn.Module) -> tuple[tuple[str, str], ...]:
         return hook_config(module, self._texts.names.name)
+
+
+def _changed_paths(graph: Any, nodes: Sequence[NodeRecord]) -> set[str]:
+    """Return the paths of tensors that a graph or its trace writes, and of modules that update their state."""
+    found = {
+        each[1] for each in map(_WRITTEN_BY_TRACE.match, getattr(getattr(graph, "guards", ()), "notes", ())) if each
+    }
+    found |= {node.target for node in nodes if node.op == "call_module" and "state" in node.effects}
+    written = {text.removeprefix("write %") for node in nodes for text in node.effects if text.startswith("write %")}
+    return found | {node.target for node in nodes if node.op == "get_attr" and node.name in written}
 
 
 def _specialisation_notes(graph: Any, nodes: Sequence[Any]) -> tuple[str, ...]:

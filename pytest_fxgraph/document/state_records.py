@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,13 @@ from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.document.modules import Attributes, parts_of
 from pytest_fxgraph.document.target_names import class_name
 from pytest_fxgraph.document.tensor_forms import form_text
-from pytest_fxgraph.document.tensor_texts import constant_text, known_text_and_bytes, tensor_text, text_and_bytes
+from pytest_fxgraph.document.tensor_texts import (
+    computed_text,
+    constant_text,
+    known_text_and_bytes,
+    tensor_text,
+    text_and_bytes,
+)
 from pytest_fxgraph.errors import DocumentError
 
 # Tensors that tracing met in the code and put on the module: torch.fx's and torch.export's names.
@@ -41,6 +47,7 @@ class StateRecords:
         self._records: dict[str, StateRecord] = {}
         self._first_paths: dict[int, str] = {}
         self._spans: list[_Span] = []  # of tensors that are in memory, once each
+        self._computed: dict[Hashable, str | None] = {}  # contents of large buffers outside the state dict
 
     def add_attribute(self, path: str, is_constant: bool, readers: Iterable[Any] = ()) -> None:
         """Record what a get_attr node reads: a tensor, or a plain value; a module has a record of its own.
@@ -87,31 +94,33 @@ class StateRecords:
                     # Asking and writing all at once takes half as long as doing so step by step, in `_add`.
                     is_parameter = type(tensor) is torch.nn.Parameter
                     if is_parameter if holder is owner._parameters else type(tensor) is torch.Tensor:
-                        is_persistent = is_parameter or name not in owner._non_persistent_buffers_set
-                        if not quantizes and self._add_plain(place, name, tensor, is_parameter, is_persistent):
+                        is_kept = is_parameter or name not in owner._non_persistent_buffers_set
+                        if is_kept and not quantizes and self._add_plain(place, name, tensor, is_parameter):
                             continue
                     self._add(place, owner, name, tensor, False, quantizes and _is_setting(owner, name))
             if quantizes:
                 self._add_packed(_OF_PACKED.sub("", inner), packed_tensors(owner))
 
-    def records(self) -> tuple[StateRecord, ...]:
-        """Return what was collected."""
+    def records(self, changed: Collection[str] = ()) -> tuple[StateRecord, ...]:
+        """Return what was collected. Tensors at the paths `changed`, and below, have no content: a run changes it."""
+        for path in self._records.keys() if changed else ():
+            record = self._records[path]
+            if record.is_computed and any(path == each or path.startswith(f"{each}.") for each in changed):
+                self._records[path] = record._replace(content=None)
         for path, storage in _overlaps(self._spans):
             self._records[path] = self._records[path]._replace(storage=storage)
         return tuple(self._records.values())
 
-    def _add_plain(self, path: str, name: str, tensor: torch.Tensor, is_parameter: bool, is_persistent: bool) -> bool:
+    def _add_plain(self, path: str, name: str, tensor: torch.Tensor, is_parameter: bool) -> bool:
         """Record a parameter or buffer of torch's own class, as found out for the last one like it, if that suffices.
 
-        It does not for constants, for a tensor that has another path already, and for what has no strides, or sizes
-        that are no numbers.
+        It does not for constants, for buffers outside the state dict, for a tensor that has another path already, and
+        for what has no strides, or sizes that are no numbers.
         """
         if tensor.layout is not torch.strided:
             return False
         try:
-            known = _fields_of(
-                is_parameter, name, is_persistent, tensor.requires_grad, tensor.dtype, tensor.shape, tensor.stride()
-            )
+            known = _fields_of(is_parameter, name, tensor.requires_grad, tensor.dtype, tensor.shape, tensor.stride())
             start = tensor.data_ptr()
         except (TypeError, RuntimeError):  # symbolic sizes are no keys; nested and wrapped tensors do not answer
             return False
@@ -138,22 +147,20 @@ class StateRecords:
         first = self._first_paths.setdefault(id(tensor), path)
         if first is path and type(tensor) in _PLAIN and size and (start := _address(tensor)):
             self._spans.append((start, start + size, path))
-        self._records[path] = StateRecord(
-            path,
-            kind,
-            text,
-            tensor.requires_grad,
-            kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ()),
-            None if first == path else first,
-            constant_text(tensor, self._constants) if (kind == "constant" or is_setting) and first == path else None,
-        )
+        is_kept = kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ())
+        content = None
+        if first == path and (kind == "constant" or is_setting):
+            content = constant_text(tensor, self._constants)
+        elif first == path and not is_kept and type(tensor) is torch.Tensor:
+            content = computed_text(tensor, self._constants, self._computed)
+        same_as = None if first == path else first
+        self._records[path] = StateRecord(path, kind, text, tensor.requires_grad, is_kept, same_as, content)
 
 
 @functools.lru_cache(maxsize=4096)  # as of layers: a model has few of them
 def _fields_of(
     is_parameter: bool,
     name: str,
-    is_persistent: bool,
     requires_grad: bool,
     dtype: torch.dtype,
     sizes: Any,
@@ -163,7 +170,7 @@ def _fields_of(
         return None
     text, size = known_text_and_bytes(dtype, sizes, strides)
     kind = "parameter" if is_parameter else "buffer"
-    return StateRecord("", kind, text, requires_grad, is_persistent)[1:], size
+    return StateRecord("", kind, text, requires_grad)[1:], size
 
 
 def _is_setting(module: torch.nn.Module, name: str) -> bool:

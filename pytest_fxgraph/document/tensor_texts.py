@@ -7,7 +7,7 @@ import functools
 import hashlib
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -107,6 +107,21 @@ def constant_text(tensor: torch.Tensor, level: str) -> str | None:
     return text if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')}({text})"
 
 
+def computed_text(tensor: torch.Tensor, level: str, known: dict[Hashable, str | None]) -> str | None:
+    """Describe the content of a buffer outside the state dict. Floats are rounded: they are computed by torch.
+
+    Because many layers hold equal tables, the texts of large ones are kept in `known`.
+    """
+    if level == "shape" or not _holds_values(tensor):
+        return None
+    if tensor.numel() <= MOST_VALUES_IN_FULL or tensor.layout is not torch.strided:
+        return constant_text(tensor, "close")
+    key = tensor.dtype, tensor.shape, digest(_plain(tensor.detach()))
+    if key not in known:
+        known[key] = constant_text(tensor, "close")
+    return known[key]
+
+
 def _scales_text(tensor: torch.Tensor, level: str) -> str:
     """Describe what the whole numbers of a quantized tensor stand for."""
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
@@ -164,6 +179,10 @@ def _numbers(tensor: torch.Tensor) -> list[Any]:
     return numbers
 
 
+def _doubles(tensor: torch.Tensor) -> torch.Tensor:
+    return (tensor.float() if tensor.element_size() == 1 else tensor).double().reshape(-1)
+
+
 def _number_text(value: Any, dtype: torch.dtype, is_exact: bool) -> str:
     if isinstance(value, bool):
         return str(value)
@@ -213,16 +232,16 @@ def _statistics(tensor: torch.Tensor) -> list[str]:
 
 def _float_statistics(tensor: torch.Tensor) -> list[str]:
     """Summarise what is finite; summed exactly, because torch's sums depend on the processor and its threads."""
-    numbers = _numbers(tensor)
-    finite = [number for number in numbers if math.isfinite(number)]
+    numbers = _doubles(tensor)
+    finite = numbers[numbers.isfinite()]
     parts = [f"nonfinite={len(numbers) - len(finite)}"] if len(finite) < len(numbers) else []
-    if not finite:
+    if not len(finite):
         return parts
     # Divided by the largest first, so that no square and no sum overflows.
-    scale = max(map(abs, finite)) or 1.0
-    norm = math.sqrt(math.fsum((number / scale) ** 2 for number in finite)) * scale
-    mean = math.fsum(number / len(finite) for number in finite)
-    texts = {"min": min(finite), "max": max(finite), "mean": mean, "norm": norm}
+    scale = float(finite.abs().max()) or 1.0
+    norm = math.sqrt(math.fsum((finite / scale).square().tolist())) * scale
+    mean = math.fsum((finite / len(finite)).tolist())
+    texts = {"min": float(finite.min()), "max": float(finite.max()), "mean": mean, "norm": norm}
     return parts + [f"{name}={_close(number)}" for name, number in texts.items()]
 
 
@@ -231,11 +250,12 @@ def _sketch(tensor: torch.Tensor) -> str:
 
     Another order gives another sum, and other sizes of all numbers give the same.
     """
-    numbers = _numbers(torch.view_as_real(tensor) if tensor.is_complex() else tensor)
-    scale = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0) or 1.0
-    finite = [number / scale if math.isfinite(number) else 0.0 for number in numbers]
-    norm = math.sqrt(math.fsum(number**2 for number in finite)) or 1.0
-    weighted = math.fsum(number * (place * _STEP % _WEIGHTS / _WEIGHTS - 0.5) for place, number in enumerate(finite))
+    numbers = _doubles(torch.view_as_real(tensor) if tensor.is_complex() else tensor)
+    finite = torch.where(numbers.isfinite(), numbers, 0.0)
+    finite = finite / (float(finite.abs().max()) or 1.0)
+    norm = math.sqrt(math.fsum(finite.square().tolist())) or 1.0
+    weights = (torch.arange(len(finite), device="cpu") * _STEP % _WEIGHTS).double() / _WEIGHTS - 0.5
+    weighted = math.fsum((finite * weights).tolist())
     return f"sketch={float_text(round(weighted / norm, 3) + 0.0)}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.clients.case import GAP_OF_BUFFERS, GAP_OF_MASKS, OUTSIDE, equivalence, golden, operators
+from tests.clients.case import GAP_OF_MASKS, OUTSIDE, equivalence, golden, operators
 from tests.clients.dialects import graph_in
 from tests.clients.harm import argument, dropped, scaled, swapped
 
@@ -148,7 +148,6 @@ golden(
     "inv_freq",
     "export",
     spoilt=exported_with(llama, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
-    gap=GAP_OF_BUFFERS,
 )
 golden(HF, "LlamaForCausalLM", "llama", exported, argument("mean", 2, False), "mean", "export")
 

@@ -27,7 +27,6 @@ GAP_OF_FOLDING = "a weight that was rightly folded counts as the first differenc
 GAP_OF_ROUNDING = "a rounding counts as the first difference, though a threshold was asked for"
 GAP_OF_LENGTH = "the line of the message is cut before the operator"
 GAP_OF_MASKS = "integers of a mask, which agree, count as the first difference"
-GAP_OF_BUFFERS = "a golden has no content of non-persistent buffers"
 
 # The module to import from each wheel.
 MODULES = {

@@ -283,6 +283,57 @@ def test_at_exact_close_contents_pass_and_close_arguments_do_not():
     assert not compare_documents(scaled("0.1"), scaled(NEXT), level="exact", constants="close").is_empty
 
 
+def reading(content, value="float32[2]"):
+    record = StateRecord("rotary.inv_freq", "buffer", value, persistent=False, content=content)
+    return graph_of("%c = get rotary.inv_freq\nreturn %c", state=[record])
+
+
+def around(graph):
+    inner = ModuleRecord("inner", "GraphModule", graph=graph)
+    return graph_of("%x = input x\n%y = call inner(%x)\nreturn %y", modules=[inner])
+
+
+LARGE = "close(min=0.0, max={}, mean=49.5, norm=573.0, sketch={})"
+ROUNDED = [
+    ("close([1.0, 0.1])", "close([1.0, 0.1001])"),
+    ("close([1.0, 0.1])", "close([1.001, 0.1])"),
+    (LARGE.format("99.0", "-0.042"), LARGE.format("99.01", "-0.043")),
+    ("close([1.0, 0.1])", None),
+    (None, "close([1.0, 0.1])"),
+]
+
+
+@pytest.mark.parametrize("level", ["exact", "structure"])
+@pytest.mark.parametrize(("expected", "obtained"), ROUNDED)
+def test_a_computed_buffer_may_be_rounded_or_unknown_to_one_side(expected, obtained, level):
+    for enclosed in (lambda graph: graph, around):
+        assert compare_documents(enclosed(reading(expected)), enclosed(reading(obtained)), level=level).is_empty
+
+
+CHANGED = [
+    ("close([1.0, 0.1])", "close([1.0, 0.0376])", "float32[2]", "differ by up to 0.0624"),
+    ("close([1.0, 0.1])", "close([1.002, 0.1])", "float32[2]", "differ by up to 0.002"),
+    ("[0, 1]", "[0, 2]", "int64[2]", ""),
+    (LARGE.format("99.0", "0.5"), LARGE.format("99.0", "0.1"), "float32[99]", "differ in their order"),
+    (
+        LARGE.format("9.0", "0.5"),
+        LARGE.format("8.0", "0.5"),
+        "float32[99]",
+        "differ by up to 1 in min, max, mean or norm",
+    ),
+]
+
+
+@pytest.mark.parametrize("level", ["exact", "structure"])
+@pytest.mark.parametrize(("expected", "obtained", "value", "words"), CHANGED)
+def test_another_content_of_a_computed_buffer_is_told_in_words(expected, obtained, value, words, level):
+    difference = compare_documents(reading(expected, value), reading(obtained, value), level=level)
+
+    (change,) = difference.changes
+    assert (change.where, change.field, change.remark) == ("rotary.inv_freq", "content", words)
+    assert headline(difference) == f"rotary.inv_freq: values {words or '[0, 1] -> [0, 2]'}"
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_document_is_the_same_in_its_own_terms(level):
     for graph in (constants("c0", "c1"), branches("t", "f"), sized("s0", "s1"), scaled("0.1")):

@@ -10,6 +10,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from fxcore import Graph, GraphModule
+from pytest_fxgraph.captures.subjects import to_graph_module
+from pytest_fxgraph.document import tensor_texts
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.errors import DocumentError
@@ -77,11 +79,81 @@ def test_a_tensor_read_twice_is_recorded_once():
     assert len(state_of(nn.Linear(1, 1), reads=["weight", "weight"])) == 1
 
 
-def test_buffers_keep_whether_they_are_saved_and_not_what_they_hold():
+def with_table(table, persistent=False):
     root = nn.ModuleDict({"leaf": nn.Module()})
-    root["leaf"].register_buffer("table", torch.ones(2), persistent=False)
+    root["leaf"].register_buffer("table", table, persistent=persistent)
+    return root
 
-    assert state_of(root, calls=["leaf"]) == (StateRecord("leaf.table", "buffer", "float32[2]", persistent=False),)
+
+def table_content(table, **options):
+    called, read = (
+        state_of(with_table(table), calls=["leaf"], **options),
+        state_of(with_table(table), reads=["leaf.table"], **options),
+    )
+    assert called == read
+    return called[0].content
+
+
+def test_a_buffer_of_the_state_dict_has_no_content():
+    root = with_table(torch.ones(2), persistent=True)
+
+    assert state_of(root, calls=["leaf"]) == (StateRecord("leaf.table", "buffer", "float32[2]"),)
+
+
+def test_a_buffer_outside_the_state_dict_has_a_rounded_content():
+    assert table_content(torch.tensor([0.123456, -0.0])) == "close([0.1235, 0.0])"
+    assert table_content(torch.tensor([3, 4])) == "[3, 4]"
+    assert table_content(torch.tensor([True])) == "[True]"
+    assert table_content(torch.ones(2), constants="close") == "close([1.0, 1.0])"
+    assert table_content(torch.ones(2), constants="shape") is None
+    assert table_content(torch.ones(2, device="meta")) is None
+    large = torch.arange(100.0).reshape(10, 10)
+    assert table_content(large) == "close(min=0.0, max=99.0, mean=49.5, norm=573.0, sketch=-0.052)"
+    assert table_content(large.t()) != table_content(large)
+    assert table_content(large.long()).startswith("sha256=")
+
+
+def test_equal_large_tables_are_described_once(monkeypatch):
+    root = nn.ModuleDict({name: with_table(torch.ones(100))["leaf"] for name in "abc"})
+    root["d"] = with_table(torch.ones(10, 10))["leaf"]
+    described = []
+    monkeypatch.setattr(tensor_texts, "constant_text", lambda *given: described.append(given) or "text")
+
+    state = state_of(root, calls=list("abcd"))
+
+    assert [record.content for record in state] == ["text"] * 4
+    assert len(described) == 2
+
+
+class Counting(nn.Module):
+    """Reads a table and writes a counter, both outside the state dict."""
+
+    def __init__(self, write):
+        super().__init__()
+        self.register_buffer("table", torch.ones(2), persistent=False)
+        self.register_buffer("counter", torch.zeros(2), persistent=False)
+        self.write = write
+
+    def forward(self, x):
+        self.write(self.counter, x)
+        return x * self.table + self.counter
+
+
+@pytest.mark.parametrize(
+    "write", [lambda counter, x: torch.add(counter, x, out=counter), lambda counter, x: counter.add_(1)]
+)
+def test_a_buffer_that_the_graph_or_its_trace_writes_has_no_content(write):
+    contents = {record.path: record.content for record in build_document(to_graph_module(Counting(write))).state}
+
+    assert contents == {"table": "close([1.0, 1.0])", "counter": None}
+
+
+def test_buffers_of_a_module_that_updates_its_state_have_no_content():
+    norm = nn.BatchNorm1d(2)
+    norm.register_buffer("table", torch.ones(2), persistent=False)
+
+    assert state_of(nn.ModuleDict({"norm": norm.train()}), calls=["norm"])[-1].content is None
+    assert state_of(nn.ModuleDict({"norm": norm.eval()}), calls=["norm"])[-1].content == "close([1.0, 1.0])"
 
 
 def test_a_tensor_that_tracing_found_in_the_code_is_a_constant_with_its_values():
