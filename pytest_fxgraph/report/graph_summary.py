@@ -33,7 +33,7 @@ def summary_section(document: GraphDocument, *, golden: str) -> str:
     counts = [(len(document.nodes), "node"), (len(document.modules), "module"), (len(document.state), "tensor")]
     told = ", ".join(counted(count, word) for count, word in counts if count)
     lines = [f"{head} a graph of {told}", *(f"  {line}" for line in _lines_by_module(document))]
-    return printable("\n".join([*lines, "all of it: pytest --fx-received, then fxgraph show the file that it names"]))
+    return printable("\n".join([*lines, "a run with --fx-received writes all of it beside the golden"]))
 
 
 def _lines_by_module(document: GraphDocument) -> list[str]:

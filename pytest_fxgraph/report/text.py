@@ -109,12 +109,15 @@ def _describe_operators(leading: list[Change]) -> tuple[str, int]:
     return ", ".join(texts), len(leading)
 
 
-def short_lines(difference: Difference, *, golden: str = "", command: str = "", remark: str | None = None) -> list[str]:
+def short_lines(
+    difference: Difference, *, golden: str = "", command: str = "", is_alone: bool = True, remark: str | None = None
+) -> list[str]:
     """Describe a difference in at most six lines: the headline, the first difference, the command that accepts.
 
-    `golden` is the golden's path, empty for two graphs. `command` accepts the new graph, if a command can. A `remark`
-    stands before it.
+    `golden` is the golden's path, empty for two graphs. `command` accepts the new graph, if a command can;
+    unless `is_alone`, it accepts other graphs of the test too. A `remark` stands before it.
     """
+    right = "if the new graph is right, accept it" if is_alone else "if all graphs of this test are right, accept them"
     lines = [f"{f'{printable_line(golden)} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
     if difference.edits:
         place = place_of_edit(difference.edits[0])
@@ -128,15 +131,17 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "", 
     more = _counted_by_class(difference)
     end = [
         *([f"  {remark}"] if remark else []),
-        f"  compared at level {difference.level}{'; if the new graph is right, accept it with' * bool(command)}",
+        f"  compared at level {difference.level}{f'; {right} with' * bool(command)}",
         *([f"    {command}"] if command else []),
     ]
     lines.extend([f"  in all: {more}"] if more and len(lines) + len(end) < _MOST_SHORT_LINES else [])
     return [printable(line) for line in (*lines, *end)]
 
 
-def other_torch_remark(difference: Difference, torch_version: str) -> str | None:
-    """Return the next step if another release of torch recorded the golden.
+def other_torch_remark(
+    difference: Difference, torch_version: str, command: str = "pytest --fx-update-golden"
+) -> str | None:
+    """Return the next step if another release of torch recorded the golden; `command` updates the golden.
 
     Return None if the running torch may have written the golden, too: `aten.view` and `aten.reshape` are an edit of
     the model under each release.
@@ -154,16 +159,22 @@ def other_torch_remark(difference: Difference, torch_version: str) -> str | None
         return None
     return (
         f"if the model is the same, torch {release[0]}.{release[1]} exports this operator otherwise: "
-        "record a variant with --fx-update-golden --fx-update-variant"
+        f"record a variant with {command} --fx-update-variant"
     )
 
 
 def full_section(
-    difference: Difference, expected: GraphDocument, obtained: GraphDocument, *, golden: str, command: str = ""
+    difference: Difference,
+    expected: GraphDocument,
+    obtained: GraphDocument,
+    *,
+    golden: str,
+    command: str = "",
+    is_alone: bool = True,
 ) -> str:
     """Describe a difference in full: every change by class, the most harmful first, with the nodes around the cause.
 
-    At most MOST_LINES lines; `golden` and `command` are as in short_lines.
+    At most MOST_LINES lines; `golden`, `command` and `is_alone` are as in short_lines.
     """
     body = _edit_lines(difference.edits)
     for kind in reversed(CLASSES):
@@ -171,7 +182,8 @@ def full_section(
     body.extend(_remarks(difference))
     around = _surroundings_lines(difference, expected, obtained)
     head = [f"{printable_line(golden)} does not match at level {difference.level}", headline(difference)]
-    tail = [*around, *(["", f"accept the new graph with: {command}"] if command else [])]
+    accepted = "the new graph" if is_alone else "all new graphs of this test"
+    tail = [*around, *(["", f"accept {accepted} with: {command}"] if command else [])]
     room = MOST_LINES - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], f"... and {len(body) - room + 1} more lines"]

@@ -68,7 +68,7 @@ def test_goldens_of_one_cause_have_one_annotation(folders):
         "a -> b",
         *(f"{n}.yaml" for n in range(5)),
         "and 4 more",
-        "accept with: pytest --fx-received, then fxgraph accept --cluster abc123",
+        "accept all 9 goldens of this cause with: fxgraph accept --cluster abc123",
     )
 
 

@@ -335,7 +335,7 @@ OF_OLD = SLICED.format(9223372036854775807)
 OF_NEW = EXPORTED.replace("%a = ", "%m = aten._assert_tensor_metadata.default(%x, dtype=torch.int64)\n%a = ")
 REMARK = (
     "if the model is the same, torch 2.14 exports this operator otherwise: record a variant with "
-    "--fx-update-golden --fx-update-variant"
+    "pytest --fx-update-golden --fx-update-variant"
 )
 
 
