@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped
-from pytest_fxgraph.report.context import node_line
+from pytest_fxgraph.report.graph_diff import node_line
 from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
 from pytest_fxgraph.report.printable import counted, first_lines, printable, printable_line
 

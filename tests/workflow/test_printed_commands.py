@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from pytest_fxgraph import capture
 from pytest_fxgraph.command.main import main
@@ -198,31 +199,44 @@ class Tried:
         return {**found, "inline": (folder / "tests/test_named.py").read_text(encoding="utf-8")}
 
 
+@pytest.fixture(scope="module")
+def compiler():
+    """Import torch's compiler outside of the runs, because it cannot be imported twice."""
+    capture(torch.neg, torch.ones(2))
+
+
+def test_a_printed_command_does_what_is_printed(project, monkeypatch, tmp_path_factory):
+    try_all(project, monkeypatch, tmp_path_factory, ".", ["tests/test_named.py"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_ini", [True, False])
 @pytest.mark.parametrize(
     ("folder", "arguments"),
     [
-        pytest.param(".", [], id="root", marks=pytest.mark.slow),
-        pytest.param(".", ["tests/test_named.py"], id="one file"),
-        pytest.param(".", ["--fx-received"], id="received", marks=pytest.mark.slow),
-        pytest.param("tests/sub", ["..", "-q"], id="subfolder", marks=pytest.mark.slow),
-        pytest.param("tests/sub", ["--fx-received", ".."], id="received in a subfolder", marks=pytest.mark.slow),
-        pytest.param(".", ["--fx-golden-dir=other", "tests"], id="another golden folder", marks=pytest.mark.slow),
-        pytest.param(".", ["tests"], id="without ini", marks=pytest.mark.slow),
-        pytest.param(".", ["-n2"], id="workers", marks=pytest.mark.slow),
+        pytest.param(".", ["tests"], id="root"),
+        pytest.param(".", ["--fx-received", "tests"], id="received"),
+        pytest.param("tests/sub", ["..", "-q"], id="subfolder"),
+        pytest.param("tests/sub", ["--fx-received", ".."], id="received in a subfolder"),
+        pytest.param(".", ["--fx-golden-dir=other", "tests"], id="another golden folder"),
+        pytest.param(".", ["-n2", "tests"], id="workers"),
     ],
 )
-def test_a_printed_command_does_what_is_printed(project, monkeypatch, tmp_path_factory, request, folder, arguments):
-    import torch
+def test_a_command_runs_where_it_was_printed(
+    compiler, project, monkeypatch, tmp_path_factory, folder, arguments, has_ini
+):
+    if not has_ini:
+        (project.path / "tox.ini").unlink()
+    try_all(project, monkeypatch, tmp_path_factory, folder, arguments)
 
-    if folder != "." or arguments != ["tests/test_named.py"]:
-        capture(torch.neg, torch.ones(2))  # torch cannot stand that the runs below import its compiler twice
+
+def try_all(project, monkeypatch, tmp_path_factory, folder: str, arguments: list[str]) -> None:
+    """Record goldens, change the models, and compare each printed command with its words."""
     keep = tmp_path_factory.mktemp("keep") / "project"
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.syspath_prepend(project.path)
-    if "without ini" in request.node.callspec.id:
-        (project.path / "tox.ini").unlink()
     project.write("net.py", RIGHT)
     project.write("tests/test_named.py", NAMED.format(mark="fx()"))
     project.write("tests/sub/test_more.py", MORE)
