@@ -223,8 +223,8 @@ def test_differences_at_one_source_line_are_told_once(project):
 
     lines = section_of(project.run())
 
-    assert lines.count("      model.py:6: x = torch.relu(x) * 2  x40") == 1
-    assert sum("mul" in line and "added" in line for line in lines) == 1
+    assert lines.count("      model.py:6: x = torch.relu(x) * 2") == 1
+    assert sum("mul" in line and "at 40 places" in line for line in lines[2:]) == 1
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_the_line_of_the_summary_begins_with_the_change(project, monkeypatch, op
     project.update()
     project.model("torch.sigmoid(y)")
 
-    assert last_of_summary(project.run(*options)) == "sigmoid: torch.relu -> torch.sigmoid"
+    assert last_of_summary(project.run(*options)) == "torch.relu -> torch.sigmoid"
 
 
 def test_of_several_goldens_the_summary_tells_the_first_change(project, monkeypatch):
@@ -273,7 +273,7 @@ def test_of_several_goldens_the_summary_tells_the_first_change(project, monkeypa
     project.update()
     project.test(text.format("abs"))
 
-    assert last_of_summary(project.run()) == "abs_1: torch.neg -> torch.abs (and 1 more golden)"
+    assert last_of_summary(project.run()) == "torch.neg -> torch.abs (and 1 more golden)"
 
 
 def test_the_readable_view_shows_the_module_of_each_node(project, capsys):

@@ -6,6 +6,7 @@ import html
 import io
 import json
 import linecache
+import os
 import re
 import shlex
 import shutil
@@ -172,10 +173,11 @@ class Tried:
 
     def effect_of(self, command: str) -> set[str]:
         """Run a command in the first state, and return the names of the goldens that it wrote."""
-        before = self._goldens(self._keep)
+        before, folder = self._goldens(self._keep), Path.cwd()
         for path in self.path.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.copytree(self._keep, self.path, dirs_exist_ok=True)
+        self._monkeypatch.chdir(folder)  # it was removed
         for part in command.split("; "):
             program, *arguments = shlex.split(part)
             if program == "pytest":
@@ -237,6 +239,7 @@ def try_all(project, monkeypatch, tmp_path_factory, folder: str, arguments: list
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.syspath_prepend(project.path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(project.path), os.environ.get("PYTHONPATH", "")]))
     project.write("net.py", RIGHT)
     project.write("tests/test_named.py", NAMED.format(mark="fx()"))
     project.write("tests/sub/test_more.py", MORE)
