@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -60,12 +61,12 @@ def _run(options: argparse.Namespace) -> int:
         compared = tracked(received, "compared", sys.stderr)
         return _accept([each for each in compared if _matches_at_structure(each)], is_json=options.json)
     received = [part for each in received for part in each.parts()]
-    clusters = clusters_of(received)
+    clusters = [_with_command(cluster, options.golden_dir) for cluster in clusters_of(received)]
     if options.cluster is None:
         if options.json:
             print_json(clusters)
         else:
-            print_lines(_listing(clusters, layout))
+            print_lines(_listing(clusters, layout, received))
         return DIFFERENT if clusters else SAME
     chosen = chosen_cluster(clusters, options.cluster)
     if chosen is None:
@@ -96,7 +97,13 @@ def _accept(received: list[ReceivedGolden], *, is_json: bool) -> int:
     return SAME if len(accepted) == len(received) else FAILED
 
 
-def _listing(clusters: list[Cluster], layout: GoldenLayout) -> Iterator[str]:
+def _with_command(cluster: Cluster, golden_dir: str | None) -> Cluster:
+    place = ["--golden-dir", golden_dir] if golden_dir is not None else []
+    command = shlex.join(["fxgraph", "accept", *place, "--cluster", cluster.key])
+    return cluster._replace(commands=((command, f"all {counted(len(cluster.goldens), 'golden')}"),))
+
+
+def _listing(clusters: list[Cluster], layout: GoldenLayout, received: list[ReceivedGolden]) -> Iterator[str]:
     if not clusters:
         folder = layout.root
         yield f"nothing was received below {folder}" if folder.is_dir() else f"there is no folder {folder} here"
@@ -104,4 +111,6 @@ def _listing(clusters: list[Cluster], layout: GoldenLayout) -> Iterator[str]:
     for number, cluster in enumerate(clusters, start=1):
         yield f"{number}  {cluster.key}  {counted(len(cluster.goldens), 'golden')}: {cluster.headline}"
         yield from shown_names(cluster.goldens, "     ")
-    yield f"look at one with `fxgraph diff`; accept one cluster with `fxgraph accept --cluster {clusters[0].key}`"
+    first = next(each for each in received if each.name == clusters[0].goldens[0])
+    ((command, _),) = clusters[0].commands
+    yield f"look at the first with `{first.shown_by()}`; accept its cluster with `{command}`"

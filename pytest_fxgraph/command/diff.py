@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from pytest_fxgraph.choices import LEVELS
@@ -16,9 +16,11 @@ from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GoldenError, LevelError, ReportError
+from pytest_fxgraph.goldens.files import is_received, read_received
 from pytest_fxgraph.goldens.table_columns import row_differences
 from pytest_fxgraph.report.change_data import change_data, edit_data
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
+from pytest_fxgraph.report.outcome import Terms
 from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import full_section, headline
@@ -72,7 +74,9 @@ def add_diff(commands: Any) -> None:
     )
     level = parser.add_mutually_exclusive_group()
     level.add_argument(
-        "--level", default="structure", metavar="LEVEL", help=f"{', '.join(LEVELS)}; default: %(default)s"
+        "--level",
+        metavar="LEVEL",
+        help=f"{', '.join(LEVELS)}; default: the level of the test for a received file, else structure",
     )
     level.add_argument("--cost", action="store_const", const="cost", dest="level", help="the same as --level cost")
     parser.add_argument("expected", metavar="A", help="a golden or .pt2 file, a folder, or any at a git revision")
@@ -103,13 +107,14 @@ def _run(options: argparse.Namespace) -> int:
     return SAME if all(pair.is_same for pair in found) else DIFFERENT
 
 
-def _compared(expected: str, obtained: str, level: str, *, trusts: bool) -> Iterator[_Pair]:
+def _compared(expected: str, obtained: str, level: str | None, *, trusts: bool) -> Iterator[_Pair]:
     """Yield each pair of goldens with its difference.
 
     At level `cost`, goldens of folders without costs are left out. Raises LevelError for an unknown level, and if
     nothing has costs. Raises GoldenError if a golden cannot be read or a file meets a folder.
     """
-    comparison_at(level)
+    if level is not None:
+        comparison_at(level)
     places = _places(expected, obtained, trusts)
     pairs = [*_pairs(*places)]
     found = [pair for pair in pairs if _has_facts_of(level, *pair[1:], is_in_folder=places[0].is_folder)]
@@ -127,11 +132,19 @@ def _compared(expected: str, obtained: str, level: str, *, trusts: bool) -> Iter
             yield _Pair(name, before, after, rows=rows)
             continue
         documents = before.document(), after.document()
-        difference = compare_documents(*documents, level=level)
+        terms = _terms_of(after) if level is None else Terms(level)
+        difference = compare_documents(*documents, **terms._asdict())
         yield _Pair(name, before, after, documents=documents, difference=difference)
 
 
-def _has_facts_of(level: str, *pair: GoldenFile | None, is_in_folder: bool) -> bool:
+def _terms_of(obtained: GoldenFile) -> Terms:
+    """Return the terms of the test that wrote a received file, the default terms for any other golden."""
+    if not is_received(PurePosixPath(obtained.name)):
+        return Terms()
+    return Terms.from_dict(read_received(obtained.read().decode("utf-8", "replace"), obtained.name).cause)
+
+
+def _has_facts_of(level: str | None, *pair: GoldenFile | None, is_in_folder: bool) -> bool:
     """Tell whether a golden of the pair has the facts of the level. A single file without a partner always counts."""
     goldens = [each for each in pair if each is not None]
     if level != "cost" or (len(goldens) == 1 and not is_in_folder):
@@ -174,14 +187,18 @@ def _row_lines(expected: GoldenFile, obtained: GoldenFile) -> tuple[str, ...] | 
     return tuple(row_differences(before, after))
 
 
-def _data_of(pair: _Pair, level: str) -> dict[str, object]:
-    data: dict[str, object] = {"golden": pair.name, "level": level}
+def _data_of(pair: _Pair, level: str | None) -> dict[str, object]:
+    data: dict[str, object] = {"golden": pair.name, "level": _level_of(pair, level)}
     if pair.only_in:
         return {**data, "only_in": pair.only_in}
     if pair.difference is None:
         return {**data, "rows": pair.rows}
     told = {"headline": headline(pair.difference), "edits": edit_data(pair.difference)}
     return {**data, **told, "changes": change_data(pair.difference, "")}
+
+
+def _level_of(pair: _Pair, level: str | None) -> str:
+    return level or (pair.difference.level if pair.difference is not None else Terms().level)
 
 
 def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: bool) -> None:
@@ -212,9 +229,9 @@ def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: 
             printed.append(f"{pair.name}: {causes[-1].headline}")
     is_same = all(pair.is_same for pair in found)
     differing = len(graphs) + sum(bool(pair.rows) for pair in found)
-    summary = f"{differing} of {len(found)} goldens differ at level {options.level}"
+    summary = f"{differing} of {len(found)} goldens differ at level {options.level or Terms().level}"
     if len(found) == 1 and graphs:
-        summary = f"the graphs differ at level {options.level}"
+        summary = f"the graphs differ at level {_level_of(found[0], options.level)}"
     content = PageContent(
         f"{options.expected} and {options.obtained}",
         "nothing differs" if is_same else summary,

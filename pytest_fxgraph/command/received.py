@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,11 @@ class ReceivedGolden:
     def name(self) -> str:
         """The golden as reports and the command print it: its path, of a row with the name of the row."""
         return self.golden.as_posix() + ("" if self.row is None else f"[{self.row}]")
+
+    def shown_by(self) -> str:
+        """Return the command that shows the difference from the golden, or the graph where no golden is there."""
+        paths = [self.golden, self.path] if self.golden.exists() else [self.path]
+        return shlex.join(["fxgraph", "diff" if len(paths) > 1 else "show", *(path.as_posix() for path in paths)])
 
     def parts(self) -> list[ReceivedGolden]:
         """Return what is accepted by itself: each row of a table that differs, else the file as a whole.

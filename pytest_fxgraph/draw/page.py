@@ -20,7 +20,7 @@ from pytest_fxgraph.draw.side_by_side import Row, table_html, text_rows
 from pytest_fxgraph.draw.templates import page_from, panel
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.clusters import Cluster
-from pytest_fxgraph.report.context import node_line
+from pytest_fxgraph.report.graph_diff import node_line
 from pytest_fxgraph.report.printable import printable_line
 
 _MOST_SEEN = 150  # boxes at first

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.mermaid import mermaid_for_github
-from pytest_fxgraph.draw.run_page import ACCEPT, graph_of
+from pytest_fxgraph.draw.run_page import graph_of
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.numeric_failure import NumericFailure
@@ -22,7 +22,7 @@ MOST_OF_SUMMARY = 1_048_576
 _ROOM = 1_500  # for the list of omitted parts
 _MOST_ROWS = 50
 _MOST_NAMES = 10  # goldens of one cause
-_MOST_COMMANDS = 3  # of inline goldens of one cause
+_MOST_COMMANDS = 4  # of one cause: one for files, and one for each inline golden
 _MOST_PICTURES = 8  # a browser draws each picture in a frame of its own
 _BOXES = (25, 15)  # boxes of a picture; the first size that GitHub draws
 _LONGEST_SPAN = 300
@@ -61,7 +61,7 @@ def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
     causes = report.failed_by_cause()
     pages = _Pages(most)
     pages.add([f"## Graphs and goldens: {_summary(report)}", ""], "headings")
-    _add_table(pages, causes, report.failures)
+    _add_table(pages, report, causes)
     pictures = 0
     for number, cause in enumerate(causes):
         drawn = _picture(cause[0]) if pictures < _MOST_PICTURES else []
@@ -86,9 +86,9 @@ def _summary(report: RunReport) -> str:
     return ", ".join(parts) or "no golden was compared"
 
 
-def _add_table(pages: _Pages, causes: Sequence[_Cause], failures: Sequence[NumericFailure]) -> None:
-    rows = [_row(cause) for cause in causes]
-    rows += [(code_span(each.nodeid), each.subject, code_span(_plain(each)), "") for each in failures]
+def _add_table(pages: _Pages, report: RunReport, causes: Sequence[_Cause]) -> None:
+    rows = [_row(cause, report.commands_for(cause)) for cause in causes]
+    rows += [(code_span(each.nodeid), each.subject, code_span(_plain(each)), "") for each in report.failures]
     if not rows:
         return
     shown = rows[:_MOST_ROWS]
@@ -102,21 +102,18 @@ def _plain(failure: NumericFailure) -> str:
     return failure.headline.removeprefix("eager and graph differ").strip(" :")
 
 
-def _row(cause: _Cause) -> tuple[str, str, str, str]:
+def _row(cause: _Cause, commands: Mapping[str, str]) -> tuple[str, str, str, str]:
     first = cause[0]
     name = code_span(first.golden) + (f" and {len(cause) - 1} more" if len(cause) > 1 else "")
     said = _WORDS.get(first.status) or code_span(first.headline)
-    return name, code_span(first.level), said, _accepting(cause)
+    return name, code_span(first.level), said, _accepting(commands)
 
 
-def _accepting(cause: _Cause) -> str:
-    # `fxgraph accept` writes files alone.
-    inline = list(dict.fromkeys(code_span(each.command) for each in cause if each.inline is not None))
-    inline[_MOST_COMMANDS:] = [f"{len(inline) - _MOST_COMMANDS} more"] if len(inline) > _MOST_COMMANDS else []
-    if len(cause) == 1 or not any(each.inline is None for each in cause):
-        return " and ".join(inline) or code_span(cause[0].command)
-    cluster = f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause[0].cluster}')}"
-    return "; inline goldens with ".join([cluster, *([" and ".join(inline)] if inline else [])])
+def _accepting(commands: Mapping[str, str]) -> str:
+    told = [
+        f"{code_span(command, len(command))}{f' ({words})' if words else ''}" for command, words in commands.items()
+    ]
+    return " and ".join(first_lines(told, _MOST_COMMANDS, "{} more"))
 
 
 def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
@@ -163,9 +160,9 @@ def _left_out(counts: dict[str, int]) -> Iterator[str]:
 # neither Markdown nor GitHub's mentions, links and formulas have an effect.
 
 
-def code_span(text: str) -> str:
-    """Return a text as code within a line, cut in the middle above _LONGEST_SPAN characters."""
-    line = clipped(printable_line(text), _LONGEST_SPAN).strip()
+def code_span(text: str, longest: int = _LONGEST_SPAN) -> str:
+    """Return a text as code within a line, cut in the middle above `longest` characters."""
+    line = clipped(printable_line(text), longest).strip()
     if not line:
         return ""
     fence = "`" * (1 + _longest_run(line))

@@ -18,8 +18,6 @@ from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.printable import counted
 
-ACCEPT = "fxgraph accept --cluster"
-
 
 def run_page(report: RunReport, folder: Path = Path()) -> str:
     """Return the page of a run. A failed golden has one entry, however many tests compared it.
@@ -105,16 +103,17 @@ def _page_graphs(report: RunReport, causes: Sequence[Sequence[Outcome]], folder:
                 outcome.nodeid,
                 sorted({str(change["module"]) for change in outcome.changes if change.get("module")}),
                 outcome.edits,
-                [*_commands(outcome, cause)],
+                [*_commands(report, outcome, cause)],
             )
             yield _page_graph(outcome, entry, source_panel(notes_of(outcome), folder))
 
 
-def _commands(outcome: Outcome, cause: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+def _commands(report: RunReport, outcome: Outcome, cause: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     if outcome.command:
-        yield outcome.command, "this golden"
-    if outcome.cluster and len(cause) > 1 and any(each.inline is None for each in cause):
-        yield f"{ACCEPT} {outcome.cluster}", f"all {len(cause)} goldens of this cause"
+        yield outcome.command, "this golden" if outcome.is_alone else "all goldens of its test"
+    for command, words in report.commands_for(cause).items():
+        if command.startswith(report.accept):
+            yield command, words
 
 
 def _page_graph(outcome: Outcome, entry: Entry, source: str) -> PageGraph:

@@ -21,7 +21,7 @@ from pytest_fxgraph.errors import (
     GoldenWriteError,
 )
 from pytest_fxgraph.gate.attempt import GoldenAttempt
-from pytest_fxgraph.gate.paths import accepting_command
+from pytest_fxgraph.gate.commands import accepting_command
 from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import wants_update
@@ -49,7 +49,9 @@ class Obtained(Protocol[_Golden]):
         """Return whether the golden is another one."""
         ...
 
-    def told(self, golden: _Golden, shown: str, command: str, *, is_drawn: bool, has_variants: bool) -> Told:
+    def told(
+        self, golden: _Golden, shown: str, command: str, *, is_alone: bool, is_drawn: bool, has_variants: bool
+    ) -> Told:
         """Describe the difference from a golden that `differs_from` found."""
         ...
 
@@ -75,6 +77,7 @@ class Place(ABC):
 
     has_variants = False  # a golden of a torch version may stand beside it
     is_drawn = False  # a report of the run shows pictures
+    is_alone = True  # the command that accepts the golden writes no other one, as far as is known
     tells_all = False  # the error has the report section, because no report has it
 
     def __init__(self, shown: str, attempt: GoldenAttempt) -> None:
@@ -133,13 +136,23 @@ class TestPlace(Place):
         # Of the reports, only pages and Markdown show pictures of graphs.
         self.is_drawn = any(path.endswith((".html", ".md")) for path in item.config.getoption("fx_report"))
 
+    @property
+    def is_alone(self) -> bool:  # type: ignore[override]  # the base class has a fixed answer
+        """Whether the test has no other golden, as far as is known."""
+        others = {outcome.golden for outcome in self.attempt.outcomes} | self.attempt.uncompared.keys()
+        return others <= {self.shown}
+
     def may_write(self, update: str) -> bool:
         """Return whether the run updates goldens like this one."""
         return wants_update(self._item.config, update) and not _is_expected_to_fail(self._item)
 
     def way_to_accept(self) -> tuple[str, str]:
         """Return the command that writes the goldens of this test."""
-        return accepting_command(self._item), ""
+        return "" if _is_expected_to_fail(self._item) else accepting_command(self._item), ""
+
+    def in_own_words(self, error: GoldenError) -> GoldenError:
+        """Return the error with the command of this test in place of a command that writes all goldens."""
+        return type(error)(str(error).replace("pytest --fx-update-golden", accepting_command(self._item)))
 
 
 def _is_expected_to_fail(item: pytest.Item) -> bool:
@@ -190,7 +203,14 @@ def _compared(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Except
     if words is not None:
         told = Told(words, _lines_of_another_level(place.shown, words, command, reason))
     else:
-        told = obtained.told(golden, place.shown, command, is_drawn=place.is_drawn, has_variants=place.has_variants)
+        told = obtained.told(
+            golden,
+            place.shown,
+            command,
+            is_alone=place.is_alone,
+            is_drawn=place.is_drawn,
+            has_variants=place.has_variants,
+        )
         told = told._replace(lines=(*told.lines, f"  {reason}")) if reason else told
     mismatch = AssertionError(_message(place, told))
     return _failed(place, replace(outcome, status="mismatch", command=command), told, mismatch)
@@ -234,7 +254,8 @@ def _failed(place: Place, outcome: Outcome, told: Told, error: Exception) -> Exc
     """Keep the outcome of a comparison that failed, and its report section."""
     if told.section:
         place.attempt.sections.append((outcome.section_name, told.section))
-    place.attempt.outcomes.append(replace(outcome, **told._asdict()))
+    is_alone = place.is_alone and outcome.status != "missing"  # the test may lack goldens that it did not ask for yet
+    place.attempt.outcomes.append(replace(outcome, is_alone=is_alone, **told._asdict()))
     return error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -14,10 +15,10 @@ from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.gate.commands import accepting_command
 from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import (
-    accepting_command,
     golden_layout,
     golden_store,
     has_case_collision,
@@ -26,6 +27,7 @@ from pytest_fxgraph.gate.paths import (
     within_folder,
 )
 from pytest_fxgraph.goldens.files import (
+    SUFFIX,
     base_path,
     golden_digest,
     golden_path,
@@ -34,7 +36,7 @@ from pytest_fxgraph.goldens.files import (
     variant_suffix,
 )
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
-from pytest_fxgraph.goldens.renamed import graph_digest
+from pytest_fxgraph.goldens.renamed import graph_digest, may_belong
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
@@ -78,6 +80,7 @@ class GoldenFiles:
         with nullcontext() if runs_examples(options) else gc_paused():
             obtained = ObtainedGraph(subject, options, terms, hooks, program)
             place = TestFile(self._item, self._attempt, self._store, self._serving(base), obtained)
+            place.is_first = options.get("name") is None and program is None and self._attempt.unnamed == 1
             outcome = Outcome(str(self._item.nodeid), place.shown, terms.level, "matched", terms=terms.to_dict())
             try:
                 return compare(place, obtained, outcome)
@@ -125,6 +128,7 @@ class TestFile(TestPlace):
     """A golden file of a test."""
 
     has_variants = True
+    is_first = False  # no name and no number tells the golden from others of the test
 
     def __init__(
         self,
@@ -138,6 +142,18 @@ class TestFile(TestPlace):
         self._store, self._path, self._obtained = store, path, obtained
         if obtained.terms.level == "exact":
             self._keep_traced_names()
+
+    @property
+    def is_alone(self) -> bool:  # type: ignore[override]  # the base class has a fixed answer
+        """Whether the test has no other golden: it compared none before, and no file has the name of one."""
+        folder, own = self._path.parent, base_path(self._path)
+        beginning = own.name.removesuffix(SUFFIX).split(".")[0]
+        try:
+            names = os.listdir(self._store.root / folder)
+        except OSError:  # no golden is there yet
+            names = []
+        others = {base_path(folder / name) for name in names if name.startswith(beginning)} - {own}
+        return super().is_alone and not any(may_belong(each, str(self._item.nodeid)) for each in others)
 
     def read(self) -> str:
         """Return the text that this test is about to write, else the text of the file."""
@@ -168,10 +184,11 @@ class TestFile(TestPlace):
         """Describe the missing golden, and a golden of the test that lies elsewhere."""
         from pytest_fxgraph.gate.elsewhere import goldens_elsewhere
 
+        written = "it" if self.is_first and self.is_alone else "the goldens of this test"
         return (
             f"there is no golden {printable_line(self.shown)}",
             *goldens_elsewhere(self._item, self._path),
-            f"look at the graph below, then write it: {command}",
+            f"look at the graph below, then write {written}: {command}",
         )
 
     def with_digest(self, outcome: Outcome, text: str | None) -> Outcome:

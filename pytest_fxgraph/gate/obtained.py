@@ -147,7 +147,9 @@ class ObtainedGraph:
         self._difference = self._compared(golden, self.document)
         return not self._difference.is_empty
 
-    def told(self, golden: GraphDocument, shown: str, command: str, *, is_drawn: bool, has_variants: bool) -> Told:
+    def told(
+        self, golden: GraphDocument, shown: str, command: str, *, is_alone: bool, is_drawn: bool, has_variants: bool
+    ) -> Told:
         """Describe the difference from a golden that `differs_from` found. `command` accepts the graph, "" if none can.
 
         Trace the model once more, for the lines of its source. The comparison itself has none, because nobody reads
@@ -164,11 +166,11 @@ class ObtainedGraph:
         else:
             difference = self._compared(golden, document)
         cluster = cluster_key(difference, shown)
-        remark = other_torch_remark(difference, str(torch.__version__)) if has_variants else None
-        section = full_section(difference, golden, document, golden=shown, command=command)
+        remark = other_torch_remark(difference, str(torch.__version__), command) if has_variants else None
+        section = full_section(difference, golden, document, golden=shown, command=command, is_alone=is_alone)
         return Told(
             headline(difference),
-            tuple(short_lines(difference, golden=shown, command=command, remark=remark)),
+            tuple(short_lines(difference, golden=shown, command=command, is_alone=is_alone, remark=remark)),
             f"{section}\n{remark}" if remark else section,
             cluster,
             change_data(difference, cluster),

@@ -1,11 +1,9 @@
-"""Where the golden folder is, how paths in it are shown, and the command that writes a golden."""
+"""Where the golden folder is, and how paths in it are shown."""
 
 from __future__ import annotations
 
 import functools
 import os
-import shlex
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -13,64 +11,20 @@ import pytest
 
 from pytest_fxgraph.gate.collection import HAS_CASE_COLLISION
 from pytest_fxgraph.goldens.layout import GoldenLayout
-from pytest_fxgraph.report.printable import printable_line
-from pytest_fxgraph.settings import GOLDEN_DIR, LEVEL, value_of_config
+from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
 
 if TYPE_CHECKING:
     from pytest_fxgraph.goldens.store import GoldenStore
 
-# Options by pytest's name for them.
-_REPEATED = (
-    ("rootdir", "--rootdir"),
-    ("inifilename", "-c"),
-    ("override_ini", "-o"),
-    (GOLDEN_DIR.key, GOLDEN_DIR.option),
-    (LEVEL.key, LEVEL.option),
-)
 _LAYOUT = pytest.StashKey[GoldenLayout]()
 _STORE: pytest.StashKey[GoldenStore] = pytest.StashKey()
 STARTED_IN = "fxgraph_started_in"  # the controller of pytest-xdist sends this to its workers
-
-
-def accepting_command(item: pytest.Item) -> str:
-    """Return the command that writes the goldens of this test and of no other, quoted for a shell.
-
-    It can be pasted where the user's pytest was started.
-    """
-    options = [part for option, value in _repeated_options(item.config) for part in (option, _quoted(value))]
-    return " ".join(["pytest", "--fx-update-golden", *options, _quoted(_target(item))])
-
-
-def _repeated_options(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    """Yield the options of this run that the command needs to find the same tests, files and differences."""
-    for name, option in _REPEATED:
-        given = config.getoption(name, None)
-        values = [str(value) for value in (given if isinstance(given, list) else [given]) if value]
-        # pytest 9 keeps --strict-markers of addopts among them; strictness finds no other tests and no other files.
-        yield from ((option, value) for value in values if not (option == "-o" and value.startswith("strict")))
 
 
 def started_in(config: pytest.Config) -> str:
     """Return the folder in which the user started pytest, on a worker as far as that is known."""
     folder = getattr(config, "workerinput", {}).get(STARTED_IN)
     return str(config.invocation_params.dir) if folder is None else os.path.join(config.rootpath, folder)
-
-
-def _target(item: pytest.Item) -> str:
-    file = slashed_path(item.path, started_in(item.config))
-    if "[" in file:  # pytest takes the rest for parameters, so name the nearest folder that it can read
-        return os.path.dirname(file.partition("[")[0]) or "."
-    _, colons, inside = str(item.nodeid).partition("::")
-    # An option begins with a dash, a file of arguments with an at sign.
-    return f"{'./' if file.startswith(('-', '@')) else ''}{file}{colons}{inside}"
-
-
-def _quoted(text: str) -> str:
-    """Quote a text for a shell, on one line: control characters become escapes that bash, zsh and ksh read."""
-    if printable_line(text) == text:
-        return shlex.quote(text)
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$'{printable_line(escaped)}'"
 
 
 def golden_layout(config: pytest.Config) -> GoldenLayout:

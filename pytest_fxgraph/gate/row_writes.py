@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.gate.commands import accept_file
 from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, within_folder
 from pytest_fxgraph.goldens.files import base_path, is_received
 from pytest_fxgraph.goldens.unused import judged_files
@@ -91,7 +92,8 @@ class RowWrites:
             self.errors.append(str(error))
             return
         if file is not None:
-            self.told.append(f"wrote {shown(file, self._config)}; accept its rows with `fxgraph accept {table}`")
+            command = accept_file(self._config, within_folder(table, self._config))
+            self.told.append(f"wrote {shown(file, self._config)}; accept its rows with `{command}`")
 
     def judge(self, record: RunRecord) -> None:
         """Find the rows of tests that are gone, and remove them if the run prunes.

@@ -12,6 +12,7 @@ import pytest
 from pytest_fxgraph import settings
 from pytest_fxgraph.errors import GateError, ReportError
 from pytest_fxgraph.gate.collection import CollectionRecord
+from pytest_fxgraph.gate.commands import decide, run_again
 from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, started_in, within_folder
 from pytest_fxgraph.gate.session import GoldenSession
 from pytest_fxgraph.goldens.files import base_path, begins_like_a_golden, is_received
@@ -77,8 +78,8 @@ class RunEnd:
         lines = [*self._written_lines(written, "golden"), *self._written_lines(goldens.written_received, "")]
         clusters = self._cluster_lines()
         lines += [*self._renamed, *clusters, *self._next_lines(has_told_clusters=bool(clusters))]
-        if self._config.getoption("fx_received") and goldens.has_inline_failures():
-            lines.append("nothing is received for inline goldens; write their texts with pytest --fx-update-golden")
+        if self._config.getoption("fx_received"):
+            lines += first_lines(self._inline_lines(), _MOST_CLUSTERS, "and {} more tests with inline goldens")
         _tell([f"fx: {line}" for line in lines], goldens.errors, terminalreporter)
         _tell([f"fx table: {line}" for line in goldens.told_rows], [], terminalreporter)
         if goldens.results:
@@ -109,16 +110,27 @@ class RunEnd:
         goldens = self._goldens
         if goldens.written_received:
             return [
-                "read them with `fxgraph diff`, accept them with `fxgraph accept`, or do both with `fxgraph review`"
+                f"list them with `{decide(self._config, 'accept')}`, look at each and decide with "
+                f"`{decide(self._config, 'review')}`"
             ]
         failed = [outcome for outcome in goldens.outcomes if outcome.status not in ("matched", "updated")]
         commands = {outcome.command for outcome in failed if outcome.command}
         if len(commands) == 1:
-            return [f"next, if the new graph is right: {commands.pop()}"]
+            right = "the new graph is" if all(outcome.is_alone for outcome in failed) else "all graphs of the test are"
+            return [f"next, if {right} right: {commands.pop()}"]
         if commands and {outcome.status for outcome in failed} == {"missing"}:
-            return ["next, write what is missing: pytest --fx-update-golden --fx-update-only new"]
+            command = run_again(self._config, "--fx-update-golden", "--fx-update-only", "new")
+            return [f"next, write what is missing: {command}"]
         is_told = has_told_clusters or not commands
-        return [] if is_told else ["next, look at each and decide: pytest --fx-received, then fxgraph review"]
+        return [] if is_told else [f"next, look at each and decide: {decide(self._config, 'review')}"]
+
+    def _inline_lines(self) -> list[str]:
+        """Return the command of each test with an inline golden that differs, because nothing is received for it."""
+        inline = [outcome for outcome in self._goldens.outcomes if outcome.inline is not None and outcome.command]
+        commands = dict.fromkeys(outcome.command for outcome in inline)
+        return [
+            f"nothing is received for inline goldens; accept all goldens of the test with: {each}" for each in commands
+        ]
 
     def _unused_setting(self) -> str:
         return str(settings.value_of_config(settings.UNUSED_GOLDENS, self._config))
@@ -191,10 +203,12 @@ class RunEnd:
             for key, outcomes in shared
         ]
         lines = first_lines(told, _MOST_CLUSTERS, "and {} more clusters")
-        in_files = [key for key, outcomes in shared if any(each.inline is None for each in outcomes.values())]
-        if in_files:
-            first_step = "" if self._config.getoption("fx_received") else "pytest --fx-received, then "
-            lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {in_files[0]}")
+        for key, outcomes in shared:
+            in_files = [each for each in outcomes.values() if each.inline is None]
+            if in_files:
+                command = decide(self._config, "accept", "--cluster", key)
+                lines.append(f"accept the {counted(len(in_files), 'golden')} of cluster {key} in files with: {command}")
+                break
         return lines
 
     def _write_reports(self, record: RunRecord) -> None:
@@ -204,7 +218,9 @@ class RunEnd:
         goldens, paths = self._goldens, self._config.getoption("fx_report")
         sections = tuple(self._sections)
         report = RunReport(self._summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
-        report = replace(report, strips=goldens.strips(), environment=environment_of_run(self._config.rootpath))
+        accept = decide(self._config, "accept", "--cluster")
+        environment = environment_of_run(self._config.rootpath)
+        report = replace(report, strips=goldens.strips(), environment=environment, accept=accept)
         for path in paths:
             self._write_report(report, path)
         if build_service.on_github():

@@ -17,8 +17,8 @@ from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend, check_options, shows_options
 from pytest_fxgraph.compare.difference import Change, Difference
-from pytest_fxgraph.errors import GateError, GoldenMissingError
-from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.errors import GateError, GoldenError, GoldenMissingError
+from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.fixture import Expectation
 from pytest_fxgraph.gate.obtained import Hooks
@@ -76,7 +76,9 @@ class ObtainedRow:
         """Return whether a number is too far from the golden's number, or the golden belongs to another test."""
         return bool(self._differences(golden)) or golden.test != self._row.test
 
-    def told(self, golden: Row, shown: str, command: str, *, is_drawn: bool, has_variants: bool) -> Told:
+    def told(
+        self, golden: Row, shown: str, command: str, *, is_alone: bool, is_drawn: bool, has_variants: bool
+    ) -> Told:
         """Describe the difference from a golden row, column by column."""
         found = self._differences(golden)
         table = shown.removesuffix(f"[{golden.name}]")
@@ -94,7 +96,8 @@ class ObtainedRow:
         if len(more) > _MOST_MORE:
             more = [*more[: _MOST_MORE - 1], f"  and {len(more) - _MOST_MORE + 1} more columns, in the section below"]
         head = f"row {golden.name!r} of {table} does not match: {found[0]}"
-        lines = (head, *more, "  if that is right, accept it with", f"    {command}")
+        right = "that is right, accept it" if is_alone else "all goldens of this test are right, accept them"
+        lines = (head, *more, f"  if {right} with", f"    {command}")
         cluster = key_of(("table", *found))
         return Told(found[0], lines, section, cluster, change_data(Difference("table", findings), cluster))
 
@@ -161,8 +164,12 @@ class TableRow(TestPlace):
         return (
             f"{table} has no row {self._name!r}",
             f"  it would be: {self._obtained.words()}",
-            f"  write it: {command}",
+            f"  write {'it' if self.is_alone else 'the goldens of this test'}: {command}",
         )
+
+    def in_own_words(self, error: GoldenError) -> GoldenError:
+        """Return the error as it is: the command of one test would not write the rows of the others."""
+        return error
 
     def with_digest(self, outcome: Outcome, text: str | None) -> Outcome:
         """Note the digest of the golden row in the outcome."""

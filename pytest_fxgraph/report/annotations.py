@@ -62,6 +62,7 @@ def annotations_of_run(
 
     An annotation stands at the model's line that made the first difference, or at the test if the line is not known.
     """
+    causes = {outcome.golden: cause for cause in report.failed_by_cause() for outcome in cause}
     found: dict[object, list[Outcome]] = {}
     for outcome in report.outcomes:
         if outcome.has_failed:
@@ -71,7 +72,8 @@ def annotations_of_run(
     told = []
     for group in sorted(found.values(), key=lambda group: -len(group)):
         place = _source_place(group[0], folders) or _test_place(group[0].nodeid, test_places, folders)
-        told.append(_of_goldens(group, place))
+        commands = report.commands_for(causes[group[0].golden] if len(group) > 1 else group)
+        told.append(_of_goldens(group, place, commands))
     return [*told, *(_of_failure(each, test_places, folders) for each in report.failures)]
 
 
@@ -102,7 +104,7 @@ def code_quality_text(found: Sequence[Annotation]) -> str:
     return json.dumps(entries, indent=1) + "\n"
 
 
-def _of_goldens(group: Sequence[Outcome], place: Place | None) -> Annotation:
+def _of_goldens(group: Sequence[Outcome], place: Place | None, commands: Mapping[str, str]) -> Annotation:
     first = group[0]
     names = list(dict.fromkeys(outcome.golden for outcome in group))
     if len(names) == 1:
@@ -112,10 +114,7 @@ def _of_goldens(group: Sequence[Outcome], place: Place | None) -> Annotation:
             f"{len(names)} goldens differ in the same way",
             [first.headline, *first_lines(names, _MOST_NAMES)],
         )
-    if len(names) > 1:
-        lines.append(f"accept with: pytest --fx-received, then fxgraph accept --cluster {first.cluster}")
-    elif first.command:
-        lines.append(f"accept with: {first.command}")
+    lines += [f"accept{f' {words}' if words else ''} with: {command}" for command, words in commands.items()]
     return Annotation("golden", title, tuple(lines), place, f"{first.golden} {first.status} {first.cluster}")
 
 

@@ -19,6 +19,7 @@ class Cluster(NamedTuple):
     key: str  # a few hex digits, the same for the same difference in every run
     headline: str  # of the first golden
     goldens: tuple[str, ...]
+    commands: tuple[tuple[str, str], ...] = ()  # each command that accepts goldens of it, with the words for them
 
 
 class Cause(NamedTuple):

@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped
-from pytest_fxgraph.report.context import node_line
+from pytest_fxgraph.report.graph_diff import node_line
 from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
 from pytest_fxgraph.report.printable import counted, first_lines, printable, printable_line
 
@@ -33,7 +33,7 @@ def summary_section(document: GraphDocument, *, golden: str) -> str:
     counts = [(len(document.nodes), "node"), (len(document.modules), "module"), (len(document.state), "tensor")]
     told = ", ".join(counted(count, word) for count, word in counts if count)
     lines = [f"{head} a graph of {told}", *(f"  {line}" for line in _lines_by_module(document))]
-    return printable("\n".join([*lines, "all of it: pytest --fx-received, then fxgraph show the file that it names"]))
+    return printable("\n".join([*lines, "a run with --fx-received writes all of it beside the golden"]))
 
 
 def _lines_by_module(document: GraphDocument) -> list[str]:

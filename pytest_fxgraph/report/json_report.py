@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _Taken = TypeVar("_Taken")
 
 FORMAT = 1
+ACCEPT = "fxgraph accept --cluster"
 _FAILURE = ("nodeid", "headline", "section", "check", "source")
 _REMEDY = "give a file that pytest --fx-report wrote"
 
@@ -36,6 +37,7 @@ class RunReport:
     failures: Sequence[NumericFailure] = ()  # of fx_equivalence, fx_transform and fx_capture
     strips: Sequence[StageStrip] = ()  # of fx_stages
     environment: Mapping[str, str] = field(default_factory=dict)  # facts by name: "commit", "torch", "platform", ...
+    accept: str = ACCEPT  # the command that accepts a cluster, without the key
 
     def failed_by_cause(self) -> list[tuple[Outcome, ...]]:
         """Return the failed goldens by cluster, the cluster of most goldens first.
@@ -51,12 +53,23 @@ class RunReport:
             groups.setdefault(outcome.cluster or f"golden {outcome.golden}", []).append(outcome)
         return sorted(map(tuple, groups.values()), key=lambda group: -len(group))
 
+    def commands_for(self, cause: Sequence[Outcome]) -> dict[str, str]:
+        """Map each command that accepts goldens of one cause to the words for them; "" for one golden alone."""
+        in_files = [outcome for outcome in cause if outcome.inline is None]
+        told = {outcome.command: "" if outcome.is_alone else "all goldens of its test" for outcome in cause}
+        if len(in_files) > 1:
+            told = {outcome.command: told[outcome.command] for outcome in cause if outcome.inline is not None}
+            many = f"all {len(in_files)} goldens of this cause{' in files' if told else ''}"
+            told = {f"{self.accept} {cause[0].cluster}": many, **told}
+        return {command: words for command, words in told.items() if command}
+
 
 def json_text(report: RunReport) -> str:
     """Return a report as JSON. The texts of goldens are left out, because they are on disk."""
     data = {
         "format": FORMAT,
         "summary": report.summary,
+        "accept": report.accept,
         "outcomes": [_shown(outcome) for outcome in report.outcomes],
         "unused": list(report.unused),
         "sections": list(report.sections),
@@ -114,11 +127,12 @@ def _report_of(data: Mapping[str, Any]) -> RunReport:
         # Reports of earlier releases have no failures.
         tuple(record_of(NumericFailure, each) for each in data.get("failures", ())),
         environment={str(name): str(fact) for name, fact in data.get("environment", {}).items()},
+        accept=str(data.get("accept", ACCEPT)),
     )
 
 
 def _shown(outcome: Outcome) -> dict[str, Any]:
     data = asdict(outcome)
-    for text in ("new_text", "received", "graphs", "sources", "inline", "terms", "row"):
+    for text in ("new_text", "received", "graphs", "sources", "terms", "row"):
         data.pop(text)
-    return data
+    return {**data, "inline": None if outcome.inline is None else {}}  # its place is of use to the run alone

@@ -77,6 +77,7 @@ class Outcome:
     graphs: tuple[str, ...] = ()  # for reports with pictures: texts of the expected and obtained graph, or of one
     sources: tuple[str, ...] = ()  # with graphs: the line of the model's source of each obtained node, "" if unknown
     command: str = ""  # writes this golden, where a test failed that could write it
+    is_alone: bool = True  # whether `command` writes no other golden, as far as is known
     # Of a golden that stands in its test: an InlinePlace as a dict, {} while nobody needs the place.
     inline: Mapping[str, Any] | None = None
     variant: str = ""  # of a missing or new golden: how the variant for the torch that ran ends, "@torch-2.13"

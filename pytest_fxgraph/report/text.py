@@ -7,20 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_fxgraph.compare.difference import CLASSES, Change, Difference, Edit
+from pytest_fxgraph.compare.difference import CLASSES, Change, Difference, Edit, Site
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
-from pytest_fxgraph.report.context import surroundings
 from pytest_fxgraph.report.cost_text import cost_headline
 from pytest_fxgraph.report.edit_text import describe_edit, edits_headline, place_of_edit
 from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
+from pytest_fxgraph.report.graph_diff import GraphDiff, Place, places_of
 from pytest_fxgraph.report.numbered_paths import format_paths
 from pytest_fxgraph.report.printable import counted, printable, printable_line
 
 MOST_LINES = 200
 _MOST_OPERATORS = 4
 _MOST_PER_CLASS = 40
-_MOST_SURROUNDINGS = 3
+_MOST_HUNKS = 3
+_IN_RECORDS = ("module", "state")
 _MOST_SEARCHED = 20  # each search goes through the whole graph
 LONGEST_HEADLINE = 119
 # Limits for each text in a headline, tried in order until the headline is short enough.
@@ -109,12 +110,15 @@ def _describe_operators(leading: list[Change]) -> tuple[str, int]:
     return ", ".join(texts), len(leading)
 
 
-def short_lines(difference: Difference, *, golden: str = "", command: str = "", remark: str | None = None) -> list[str]:
+def short_lines(
+    difference: Difference, *, golden: str = "", command: str = "", is_alone: bool = True, remark: str | None = None
+) -> list[str]:
     """Describe a difference in at most six lines: the headline, the first difference, the command that accepts.
 
-    `golden` is the golden's path, empty for two graphs. `command` accepts the new graph, if a command can. A `remark`
-    stands before it.
+    `golden` is the golden's path, empty for two graphs. `command` accepts the new graph, if a command can;
+    unless `is_alone`, it accepts other graphs of the test too. A `remark` stands before it.
     """
+    right = "if the new graph is right, accept it" if is_alone else "if all graphs of this test are right, accept them"
     lines = [f"{f'{printable_line(golden)} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
     if difference.edits:
         place = place_of_edit(difference.edits[0])
@@ -128,15 +132,17 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "", 
     more = _counted_by_class(difference)
     end = [
         *([f"  {remark}"] if remark else []),
-        f"  compared at level {difference.level}{'; if the new graph is right, accept it with' * bool(command)}",
+        f"  compared at level {difference.level}{f'; {right} with' * bool(command)}",
         *([f"    {command}"] if command else []),
     ]
     lines.extend([f"  in all: {more}"] if more and len(lines) + len(end) < _MOST_SHORT_LINES else [])
     return [printable(line) for line in (*lines, *end)]
 
 
-def other_torch_remark(difference: Difference, torch_version: str) -> str | None:
-    """Return the next step if another release of torch recorded the golden.
+def other_torch_remark(
+    difference: Difference, torch_version: str, command: str = "pytest --fx-update-golden"
+) -> str | None:
+    """Return the next step if another release of torch recorded the golden; `command` updates the golden.
 
     Return None if the running torch may have written the golden, too: `aten.view` and `aten.reshape` are an edit of
     the model under each release.
@@ -154,24 +160,31 @@ def other_torch_remark(difference: Difference, torch_version: str) -> str | None
         return None
     return (
         f"if the model is the same, torch {release[0]}.{release[1]} exports this operator otherwise: "
-        "record a variant with --fx-update-golden --fx-update-variant"
+        f"record a variant with {command} --fx-update-variant"
     )
 
 
 def full_section(
-    difference: Difference, expected: GraphDocument, obtained: GraphDocument, *, golden: str, command: str = ""
+    difference: Difference,
+    expected: GraphDocument,
+    obtained: GraphDocument,
+    *,
+    golden: str,
+    command: str = "",
+    is_alone: bool = True,
 ) -> str:
     """Describe a difference in full: every change by class, the most harmful first, with the nodes around the cause.
 
-    At most MOST_LINES lines; `golden` and `command` are as in short_lines.
+    At most MOST_LINES lines; `golden`, `command` and `is_alone` are as in short_lines.
     """
     body = _edit_lines(difference.edits)
     for kind in reversed(CLASSES):
         body.extend(_class_lines(kind, [change for change in difference.rest if change.kind == kind]))
     body.extend(_remarks(difference))
-    around = _surroundings_lines(difference, expected, obtained)
+    around = _diff_lines(difference, expected, obtained)
     head = [f"{printable_line(golden)} does not match at level {difference.level}", headline(difference)]
-    tail = [*around, *(["", f"accept the new graph with: {command}"] if command else [])]
+    accepted = "the new graph" if is_alone else "all new graphs of this test"
+    tail = [*around, *(["", f"accept {accepted} with: {command}"] if command else [])]
     room = MOST_LINES - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], f"... and {len(body) - room + 1} more lines"]
@@ -226,18 +239,43 @@ def _remarks(difference: Difference) -> list[str]:
     return ["", *remarks] if remarks else []
 
 
-def _surroundings_lines(difference: Difference, expected: GraphDocument, obtained: GraphDocument) -> list[str]:
+def _diff_lines(difference: Difference, expected: GraphDocument, obtained: GraphDocument) -> list[str]:
+    """Return one hunk of the diff for each edit, at its first place, and for the likeliest causes of the rest."""
+    diff = GraphDiff(expected, obtained, keeps_names=difference.level == "exact")
     lines: list[str] = []
-    leading = leading_changes(difference)
+    for edit in difference.edits[:_MOST_HUNKS]:
+        lines += _headed(f"around {_place_of(edit, difference.edits)}", diff.hunks(_lines_of(edit)))
+    rest = [group.change for group in folded(leading_changes(replace(difference, changes=difference.rest, edits=())))]
     shown = 0
-    for change in (group.change for group in folded(leading)[:_MOST_SEARCHED]):
-        around = surroundings(change, expected, obtained, leading)
-        # Skip a neighbour of an earlier change: it was marked there.
-        if not {f"  {line}" for line in around if line[0] != " "} <= set(lines):
-            lines.extend(["", f"around {clipped(change.where)}", *(f"  {line}" for line in around)])
-            shown += 1
-        if shown == _MOST_SURROUNDINGS:
+    for change in rest[:_MOST_SEARCHED]:
+        hunk = _headed(f"around {clipped(change.where)}", diff.hunks(places_of(change)))
+        lines += hunk
+        shown += bool(hunk)
+        if shown == _MOST_HUNKS:
             break
+    return lines
+
+
+def _headed(head: str, hunk: list[str]) -> list[str]:
+    return ["", head, *(f"  {line}" for line in hunk)] if hunk else []
+
+
+def _place_of(edit: Edit, edits: Sequence[Edit]) -> str:
+    first = edit.sites[0] if edit.sites else Site("")
+    where = next((name for name in (first.where, *first.obtained, *first.expected) if name), "")
+    return clipped(": ".join(filter(None, (where, edit.text if len(edits) > 1 or not where else ""))))
+
+
+def _lines_of(edit: Edit) -> list[Place]:
+    """Return the lines of the first place of an edit: its nodes, and the modules and state of its changes there."""
+    if not edit.sites:
+        return [place for change in edit.changes[:1] for place in places_of(change)]
+    first = edit.sites[0]
+    lines: list[Place] = [(0, "node", name) for name in first.expected] + [(1, "node", name) for name in first.obtained]
+    for change in edit.changes:
+        is_there = not first.where or f"{change.where}.".startswith(f"{first.where}.")
+        if not lines or (change.subject in _IN_RECORDS and is_there):
+            lines += places_of(change)
     return lines
 
 

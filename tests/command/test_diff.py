@@ -38,7 +38,7 @@ def test_two_goldens_are_written_as_a_page(capsys):
     status, out, _ = run(capsys, "before/a.yaml", "after/a.yaml", "-o", "diff.html")
 
     name = str(Path("after/a.yaml"))
-    assert (status, out) == (1, [f"{name}: a: torch.relu -> torch.gelu", "wrote diff.html"])
+    assert (status, out) == (1, [f"{name}: torch.relu -> torch.gelu", "wrote diff.html"])
     page = Path("diff.html").read_text(encoding="utf-8")
     assert "<p>the graphs differ at level structure</p>" in page
     assert '"overlay":true' in page

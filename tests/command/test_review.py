@@ -35,7 +35,7 @@ def test_a_cause_is_shown_with_its_goldens_and_its_picture(review):
 
     _, out, _ = review("q")
 
-    assert "2 goldens: a: torch.relu -> torch.gelu\n  golden/tests/test_net/test_a.yaml\n" in out
+    assert "2 goldens: torch.relu -> torch.gelu\n  golden/tests/test_net/test_a.yaml\n" in out
     assert "  ~ %a  relu → gelu  <- %x\n  ~     target: torch.relu -> torch.gelu\n" in out
     assert out.endswith("[a/r/s/g/d/q/?] q\n2 not looked at\n")
 

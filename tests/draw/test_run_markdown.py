@@ -44,7 +44,7 @@ def test_goldens_of_one_cause_are_one_row_and_told_once():
 
     assert (
         "| `0.yaml` and 11 more | `structure` | `headline of 0.yaml` "
-        "| `pytest --fx-received`, then `fxgraph accept --cluster abc123` |"
+        "| `fxgraph accept --cluster abc123` (all 12 goldens of this cause) |"
     ) in text
     assert text.count("<details") == text.count("</details>") == 2
     assert text.count("```mermaid") == 1
@@ -57,9 +57,9 @@ def test_inline_goldens_of_a_cause_have_commands_of_their_own():
 
     assert "| `pytest test_net.py:3` and `pytest test_net.py:9` |" in markdown(*inline)
     assert (
-        "| `pytest --fx-received`, then `fxgraph accept --cluster abc123`; inline goldens with "
+        "| `fxgraph accept --cluster abc123` (all 2 goldens of this cause in files) and "
         "`pytest test_net.py:3` and `pytest test_net.py:9` |"
-    ) in markdown(outcome("a.yaml", cluster="abc123"), *inline)
+    ) in markdown(*(outcome(name, cluster="abc123") for name in ("a.yaml", "b.yaml")), *inline)
 
 
 def test_a_golden_that_two_tests_compared_is_told_once_and_those_that_match_not_at_all():

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import shlex
-import shutil
-import subprocess
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
 import pytest
 
-from pytest_fxgraph.gate.paths import STARTED_IN, accepting_command, golden_root, shown, slashed_path, within_folder
+from pytest_fxgraph.gate.paths import golden_root, shown, slashed_path, within_folder
 
 ROOT = Path("/root/project")
 
@@ -24,57 +21,6 @@ def run(folder=None, started_in=ROOT, options=None, **fields):
         getini=lambda key: "",
         **fields,
     )
-
-
-def command(inside, config, file="tests/test_a.py"):
-    return accepting_command(SimpleNamespace(config=config, path=ROOT / file, nodeid=f"{file}{inside}"))
-
-
-@pytest.mark.parametrize(
-    "inside",
-    ["", "::TestB::test_c", "::" + "x" * 300, "::test_c[a b]", "::test_c['\"$(rm)]", "::test_c[a::b/..]", "::test_c[]"],
-)
-def test_the_command_names_the_test_and_no_other_quoted_for_a_shell(inside):
-    assert shlex.split(command(inside, run())) == ["pytest", "--fx-update-golden", f"tests/test_a.py{inside}"]
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_what_a_terminal_would_obey_is_escaped_in_a_form_that_shells_read():
-    inside = "::test_c[a\n::error::b'\\\x1b]"
-
-    printed = command(inside, run())
-
-    assert "\n" not in printed
-    assert "\x1b" not in printed
-    echoed = subprocess.run(["bash", "-c", f"printf %s {printed.split(' ', 2)[2]}"], capture_output=True, check=True)
-    assert echoed.stdout.decode() == f"tests/test_a.py{inside}"
-
-
-@pytest.mark.parametrize("file", ["-a.py", "@a.py"])
-def test_a_file_is_not_taken_for_an_option_or_a_file_of_arguments(file):
-    assert command("::test_c", run(), file) == f"pytest --fx-update-golden ./{file}::test_c"
-
-
-def test_of_a_file_whose_name_pytest_cannot_read_the_folder_is_named():
-    assert command("::test_c", run(), "tests/a[1]/test_a.py") == "pytest --fx-update-golden tests"
-
-
-def test_the_command_repeats_what_decides_about_tests_and_files():
-    options = {"rootdir": "..", "inifilename": "own.ini", "override_ini": ["a=b c", "d=e"], "fx_level": "exact"}
-
-    assert command("::test_c", run("my goldens", options=options)) == (
-        "pytest --fx-update-golden --rootdir .. -c own.ini -o 'a=b c' -o d=e --fx-golden-dir 'my goldens' "
-        "--fx-level exact tests/test_a.py::test_c"
-    )
-
-
-@pytest.mark.parametrize(
-    "config",
-    [run(started_in=ROOT / "tests"), run(workerinput={STARTED_IN: "tests"}, started_in=Path("/elsewhere"))],
-    ids=["here", "on a worker"],
-)
-def test_the_command_can_be_pasted_where_pytest_was_started(config):
-    assert command("::test_c", config) == "pytest --fx-update-golden test_a.py::test_c"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +46,6 @@ def test_a_file_on_another_drive_is_named_in_full(monkeypatch):
 
     monkeypatch.setattr("os.path.relpath", refuse)
 
-    assert command("::test_c", run()) == f"pytest --fx-update-golden {ROOT}/tests/test_a.py::test_c"
     assert slashed_path("/elsewhere/golden", ROOT) == "/elsewhere/golden"
 
 

@@ -68,7 +68,7 @@ def test_goldens_of_one_cause_have_one_annotation(folders):
         "a -> b",
         *(f"{n}.yaml" for n in range(5)),
         "and 4 more",
-        "accept with: pytest --fx-received, then fxgraph accept --cluster abc123",
+        "accept all 9 goldens of this cause with: fxgraph accept --cluster abc123",
     )
 
 
@@ -136,7 +136,7 @@ def test_a_fingerprint_is_the_same_when_lines_move(folders):
     ("count", "lines"),
     [
         (1, ("a -> b", "accept with: pytest x")),
-        (2, ("a -> b", "0.yaml", "1.yaml", "accept with: pytest --fx-received, then fxgraph accept --cluster abc123")),
+        (2, ("a -> b", "0.yaml", "1.yaml", "accept all 2 goldens of this cause with: fxgraph accept --cluster abc123")),
     ],
 )
 def test_one_golden_is_accepted_by_its_command_and_several_by_their_cluster(folders, count, lines):

@@ -96,7 +96,7 @@ def test_gitlab_gets_code_quality_and_everybody_the_properties_in_junit_xml(diff
         ("fx_golden", "golden/test_net/test_net.yaml"),
         ("fx_level", "structure"),
         ("fx_status", "mismatch"),
-        ("fx_headline", "sigmoid: torch.relu -> torch.sigmoid"),
+        ("fx_headline", "torch.relu -> torch.sigmoid"),
     ]
     assert [name for name, _ in found["test_two"]] == [
         *("fx_golden", "fx_level", "fx_status", "fx_headline"),

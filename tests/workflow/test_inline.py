@@ -364,11 +364,14 @@ def test_reports_and_received_files_know_of_inline_goldens(project):
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["fx: nothing is received for inline goldens; write their texts with pytest --fx-update-golden"]
+        [
+            "fx: nothing is received for inline goldens; accept all goldens of the test with: "
+            "pytest --fx-update-golden test_net.py::test_net"
+        ]
     )
     report = json.loads((project.path / "fx.json").read_text())
     assert [(each["golden"], each["status"]) for each in report["outcomes"]] == [("test_net.py:6", "missing")]
-    assert "inline" not in report["outcomes"][0]
+    assert report["outcomes"][0]["inline"] == {}
     assert report["run"]["asked"] == report["unused"] == []
     assert "operator.add" in (project.path / "fx.html").read_text(encoding="utf-8")
     assert project.goldens() == {}

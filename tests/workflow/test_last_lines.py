@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 MANY = """
 import pytest
 import torch
@@ -11,6 +13,10 @@ import torch
 def test_many(fx_golden, number):
     assert (lambda x: {body}) == fx_golden
 """
+
+# Of a run of `project`, which the printed commands repeat.
+ARGUMENTS = "-p no:randomly -p no:hypothesispytest"
+RECEIVING = f"pytest --fx-received {ARGUMENTS}"
 
 
 def last_lines(result) -> list[str]:
@@ -36,8 +42,10 @@ def test_goldens_that_differ_in_one_way_are_one_line_and_one_command(project):
     clusters, accept, counts = last_lines(project.run())
 
     assert clusters.startswith("fx: 3 goldens differ in the same way (cluster ")
-    assert clusters.endswith("): abs_1: torch.neg -> torch.abs")
-    assert accept.startswith("fx: accept the goldens of a cluster with: pytest --fx-received, then fxgraph accept")
+    assert clusters.endswith("): torch.neg -> torch.abs")
+    assert re.fullmatch(
+        rf"fx: accept the 3 goldens of cluster (\w+) in files with: {RECEIVING}; fxgraph accept --cluster \1", accept
+    )
     assert counts == "fx: 3 goldens differ"
 
 
@@ -47,11 +55,11 @@ def test_goldens_that_differ_in_several_ways_are_to_be_reviewed(project):
     project.test(MANY.format(count=2, body="(torch.abs, torch.exp)[number](x) + number"))
 
     assert last_lines(project.run()) == [
-        "fx: next, look at each and decide: pytest --fx-received, then fxgraph review",
+        f"fx: next, look at each and decide: {RECEIVING}; fxgraph review",
         "fx: 2 goldens differ",
     ]
     assert last_lines(project.run("--fx-received"))[-2:] == [
-        "fx: read them with `fxgraph diff`, accept them with `fxgraph accept`, or do both with `fxgraph review`",
+        "fx: list them with `fxgraph accept`, look at each and decide with `fxgraph review`",
         "fx: 2 goldens differ",
     ]
 
@@ -60,7 +68,7 @@ def test_missing_goldens_are_written_by_one_command_that_changes_nothing_else(pr
     project.test(MANY.format(count=2, body="torch.neg(x) + number"))
 
     assert last_lines(project.run()) == [
-        "fx: next, write what is missing: pytest --fx-update-golden --fx-update-only new",
+        f"fx: next, write what is missing: pytest --fx-update-golden --fx-update-only new {ARGUMENTS}",
         "fx: 2 goldens missing",
     ]
 

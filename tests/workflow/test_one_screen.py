@@ -198,7 +198,7 @@ def test_a_cause_that_hits_many_goldens_is_told_once_with_its_cluster_and_the_co
     result, loud, received = project.run(), project.run("-vv"), project.run("--fx-received")
 
     result.stdout.fnmatch_lines(
-        ["fx: 4 goldens differ in the same way (cluster ??????): *", "fx: accept the goldens of *"]
+        ["fx: 4 goldens differ in the same way (cluster ??????): *", "fx: accept the 4 goldens of *"]
     )
     cluster = next(re.search(r"cluster (\w{6})", line) for line in result.outlines if line.startswith("fx: 4"))
     assert cluster is not None
@@ -207,7 +207,9 @@ def test_a_cause_that_hits_many_goldens_is_told_once_with_its_cluster_and_the_co
     again = "the same difference as in golden/test_net/test_net-0.yaml"
     assert sum(line.startswith(f"{again} (cluster {key})") for line in result.outlines) == 3
     assert sum(line.startswith("operators (") for line in loud.outlines) == 4
-    received.stdout.fnmatch_lines([f"fx: accept the goldens of a cluster with: fxgraph accept --cluster {key}"])
+    received.stdout.fnmatch_lines(
+        [f"fx: accept the 4 goldens of cluster {key} in files with: fxgraph accept --cluster {key}"]
+    )
 
 
 LOOP = "import torch\n\n\ndef net(x):\n    for _ in range(40):\n        x = {body}\n    return x\n"
@@ -221,8 +223,8 @@ def test_differences_at_one_source_line_are_told_once(project):
 
     lines = section_of(project.run())
 
-    assert lines.count("      model.py:6: x = torch.relu(x) * 2  x40") == 1
-    assert sum("mul" in line and "added" in line for line in lines) == 1
+    assert lines.count("      model.py:6: x = torch.relu(x) * 2") == 1
+    assert sum("mul" in line and "at 40 places" in line for line in lines[2:]) == 1
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,7 @@ def test_the_line_of_the_summary_begins_with_the_change(project, monkeypatch, op
     project.update()
     project.model("torch.sigmoid(y)")
 
-    assert last_of_summary(project.run(*options)) == "sigmoid: torch.relu -> torch.sigmoid"
+    assert last_of_summary(project.run(*options)) == "torch.relu -> torch.sigmoid"
 
 
 def test_of_several_goldens_the_summary_tells_the_first_change(project, monkeypatch):
@@ -271,7 +273,7 @@ def test_of_several_goldens_the_summary_tells_the_first_change(project, monkeypa
     project.update()
     project.test(text.format("abs"))
 
-    assert last_of_summary(project.run()) == "abs_1: torch.neg -> torch.abs (and 1 more golden)"
+    assert last_of_summary(project.run()) == "torch.neg -> torch.abs (and 1 more golden)"
 
 
 def test_the_readable_view_shows_the_module_of_each_node(project, capsys):

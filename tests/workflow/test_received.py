@@ -20,7 +20,9 @@ def test_recorded_broken_received_accepted(project, monkeypatch, workers):
     result = project.run("--fx-received", workers)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["fx: wrote golden/test_net/test_net.received.yaml", "fx: read them with *"])
+    result.stdout.fnmatch_lines(
+        ["fx: wrote golden/test_net/test_net.received.yaml", "fx: list them with `fxgraph accept`, *"]
+    )
     assert project.goldens().keys() == {*before, RECEIVED}
     assert project.goldens()["test_net/test_net.yaml"] == before["test_net/test_net.yaml"]
     monkeypatch.chdir(project.path)

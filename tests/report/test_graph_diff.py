@@ -1,0 +1,153 @@
+"""A diff holds both graphs to the letter, shows each line once, and has no changed line as context."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fixtures.documents import document, node
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
+from pytest_fxgraph.report.graph_diff import GraphDiff, node_line, places_of
+
+CHAIN = "%x = input x\n%a = f(%x)\n%b = g(%a)\n%c = h(%b)\n%d = k(%c)\n%e = l(%d)\nreturn %e"
+
+
+def shown(expected, obtained):
+    diff = GraphDiff(expected, obtained)
+    return diff.hunks(place for change in compare_documents(expected, obtained).changes for place in places_of(change))
+
+
+def test_an_added_node_is_shown_with_three_nodes_on_each_side_and_its_reader():
+    lines = shown(document(CHAIN), document(CHAIN.replace("h(%b)", "h(%n)").replace("%c =", "%n = new(%b)\n%c =")))
+
+    assert lines == [
+        "  input x",
+        "  %a = f(%x)",
+        "  %b = g(%a)",
+        "+ %n = new(%b)",
+        "- %c = h(%b)",
+        "+ %c = h(%n)",
+        "  %d = k(%c)",
+        "  %e = l(%d)",
+    ]
+
+
+def test_a_removed_node_is_shown_where_it_was():
+    lines = shown(document(CHAIN), document(CHAIN.replace("%b = g(%a)\n", "").replace("h(%b)", "h(%a)")))
+
+    assert lines[:6] == ["  input x", "  %a = f(%x)", "- %b = g(%a)", "- %c = h(%b)", "+ %c = h(%a)", "  %d = k(%c)"]
+
+
+def test_a_replacement_stands_beside_the_replaced_nodes():
+    obtained = "%x = input x\n%a = f(%x)\n%s = fused(%a)\n%e = l(%s)\nreturn %e"
+
+    lines = shown(document(CHAIN), document(obtained))
+
+    assert lines[1:6] == ["  %a = f(%x)", "- %b = g(%a)", "- %c = h(%b)", "- %d = k(%c)", "+ %s = fused(%a)"]
+
+
+def test_a_changed_module_is_shown_by_its_own_line():
+    line = "%x = input x\n%a = self.conv(%x)\nreturn %a"
+    expected, obtained = (
+        document(line, modules=(ModuleRecord("conv", "torch.nn.Conv2d", (("stride", stride),)),)) for stride in "12"
+    )
+
+    assert shown(expected, obtained) == ["- conv: torch.nn.Conv2d(stride=1)", "+ conv: torch.nn.Conv2d(stride=2)"]
+
+
+def test_changed_state_is_shown_by_its_own_line():
+    expected, obtained = (
+        document("%x = input x\nreturn %x", state=(StateRecord("w", "buffer", f"float32[{size}]"),)) for size in "23"
+    )
+
+    assert shown(expected, obtained) == ["- w: buffer float32[2]", "+ w: buffer float32[3]"]
+
+
+def test_a_line_is_shown_once_and_distant_lines_are_apart():
+    long = [f"%n{place + 1} = f{place}(%n{place})" for place in range(30)]
+    changed = [line.replace("f3(", "g(").replace("f25(", "g(") for line in long]
+    expected, obtained = (document("\n".join(["%n0 = input x", *lines, "return %n30"])) for lines in (long, changed))
+    diff = GraphDiff(expected, obtained)
+    first, second = [*compare_documents(expected, obtained).changes][:2]
+
+    both = diff.hunks([*places_of(first), *places_of(second)])
+
+    assert both.count("  ...") == 1
+    assert diff.hunks(places_of(first)) == []
+
+
+def test_a_long_hunk_is_cut_and_counted():
+    expected = document("\n".join(["%n0 = input x", *(f"%n{p + 1} = f{p}(%n{p})" for p in range(60)), "return %n60"]))
+    obtained = document("%n0 = input x\nreturn %n0")
+
+    lines = shown(expected, obtained)
+
+    assert lines[-1].startswith("  and ")
+    assert lines[-1].endswith(" more changed lines")
+    assert len(lines) < 30
+
+
+def test_graphs_inside_modules_have_hunks_of_their_own():
+    inner = [document(f"%x = input x\n%a = {name}(%x)\nreturn %a") for name in ("f", "g")]
+    line = "%x = input x\n%a = self.part(%x)\nreturn %a"
+    expected, obtained = (
+        document(line, modules=(ModuleRecord("part", "torch.fx.GraphModule", graph=graph),)) for graph in inner
+    )
+
+    assert "- %a = f(%x)" in shown(expected, obtained)
+    assert "+ %a = g(%x)" in shown(expected, obtained)
+
+
+def test_each_sort_of_node_has_its_line():
+    lines = {
+        "%x = input x = None : int64[]": "input x = None  # int64[]",
+        "%w = get fc.weight": "%w = self.fc.weight",
+        "%a = .view(%x, 2, dtype=torch.int8)": "%a = %x.view(2, dtype=torch.int8)",
+        "%a = self.fc(%x)": "%a = self.fc(%x)",
+        "return (%a,)": "return (%a,)",
+    }
+
+    assert {line: node_line(node(line)) for line in lines} == lines
+
+
+def rewritten(lines: list[str], choose: random.Random) -> list[str]:
+    """Return a graph with nodes replaced, removed or added. A reader of a removed node reads the input."""
+    found: list[str] = []
+    gone: set[str] = set()
+    for place, line in enumerate(lines):
+        for name in gone:
+            line = line.replace(f"{name},", "%x,").replace(f"{name})", "%x)")
+        how = choose.choice(("replaced", "removed", "added", "same", "same", "same"))
+        if how == "removed":
+            gone.add(line.split(" = ")[0])
+            continue
+        if how == "added":
+            found.append(f"%new{place} = new(%x)")
+        found.append(line.replace("f(", "g(") if how == "replaced" else line)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_lines_of_a_diff_are_both_graphs(seed):
+    choose = random.Random(seed)
+    lines = []
+    for place in range(12):
+        reads = [f"%n{choose.randrange(place)}" if place and choose.random() < 0.8 else "%x" for _ in range(2)]
+        lines.append(f"%n{place} = f({', '.join(reads)})")
+    expected, obtained = (
+        document("\n".join(["%x = input x", *each, f"return ({', '.join(line.split()[0] for line in each[-3:])})"]))
+        for each in (lines, rewritten(lines, choose))
+    )
+
+    found = GraphDiff(expected, obtained).lines()
+    hunks = shown(expected, obtained)
+
+    assert [line[2:] for line in found if line[0] != "+"] == [node_line(each) for each in expected.nodes]
+    after = [line[2:].replace("input x", "%x = input x") for line in found if line[0] != "-"]
+    assert compare_documents(obtained, document("\n".join(after))).is_empty
+    assert {line for line in hunks if not line.startswith(("  ...", "  and "))} <= set(found)
+    assert not {line[2:] for line in hunks if line[0] == " "} & {line[2:] for line in hunks if line[0] != " "}
+    numbered = [line for line in hunks if " = " in line]
+    assert len(numbered) == len(set(numbered))
