@@ -340,7 +340,7 @@ class Graph:
             self._moved_values = MovedValues(source._moved_values.names)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The pending work of the owning module, the view of the nodes and the index belong to this graph, not to a copy.
+        # The pending work of the owning module, the view of the nodes and the index are of this graph, not of a copy.
         return {**vars(self), "_unsettled": None, "_nodes": None, "_index": None}
 
     # The place of new nodes.
