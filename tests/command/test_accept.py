@@ -286,7 +286,7 @@ def test_the_causes_of_received_files_are_told_as_they_were_stored_or_compared(c
     for line in out:
         if "golden: " in line:
             cause = line.partition("golden: ")[2]
-        elif ".yaml" in line:
+        elif line.startswith("     golden/"):
             causes[Path(line.strip()).stem] = cause
     assert causes == {
         "test_same": "no difference at level structure: names, order or code",

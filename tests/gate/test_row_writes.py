@@ -30,6 +30,8 @@ def writes(tmp_path):
         SimpleNamespace(
             stash=pytest.Stash(),
             rootpath=tmp_path,
+            inipath=None,
+            invocation_params=SimpleNamespace(dir=tmp_path, args=()),
             options=options,
             getoption=lambda name, default=None: options.get(name, default),
         )

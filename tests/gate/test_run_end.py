@@ -27,10 +27,11 @@ def config(tmp_path):
     return SimpleNamespace(
         stash=pytest.Stash(),
         rootpath=tmp_path,
+        inipath=None,
         options=options,
         getoption=lambda name, default=None: options.get(name, default),
         args_source=pytest.Config.ArgsSource.TESTPATHS,
-        invocation_params=SimpleNamespace(dir=tmp_path),
+        invocation_params=SimpleNamespace(dir=tmp_path, args=()),
     )
 
 

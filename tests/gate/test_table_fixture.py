@@ -275,7 +275,8 @@ def test_a_row_of_another_test_is_told_with_both_cures():
     golden = Row("a", "test_old", {"nodes": 1})
 
     assert obtained.differs_from(golden)
-    told = obtained.told(golden, "golden/test_a/table.yaml[a]", "pytest x", is_drawn=False, has_variants=False)
+    shown, facts = "golden/test_a/table.yaml[a]", {"is_alone": True, "is_drawn": False, "has_variants": False}
+    told = obtained.told(golden, shown, "pytest x", **facts)
     assert told.lines == (told.headline,)
     assert told.headline == (
         "the row 'a' of golden/test_a/table.yaml belongs to the test test_old; give one of the tests a row of its own "

@@ -144,7 +144,7 @@ class SpaceFinder:
         size = self._size_of(dims)
         limit = _Limit(None) if self._limits is None else self._limits[dims[0]]
         elements = sum(each.example.numel() for each in self._space.tensors)
-        most = max(_ELEMENTS, elements + elements // max(size, 1) + 1)
+        most = max(_ELEMENTS, elements + elements // size + 1)
         options = [
             other
             for other in sorted({*_SMALL, size - 1, size + 1, 2 * size, 2 * size + 1} - {size})
@@ -152,7 +152,7 @@ class SpaceFinder:
             if self._takes(dims, other)
         ]
         if options:
-            large = min(512, size * math.ceil(_VARIED / max(elements, 1)), limit.largest)
+            large = min(512, size * math.ceil(_VARIED / elements), limit.largest)
             is_taken = large > max(options) and self._takes(dims, int(large))
             variable = SizeVariable(size, tuple(sorted({size, *options})), int(large) if is_taken else None)
             self._space = self._with_variable(dims, variable)
