@@ -93,7 +93,9 @@ def _told(graph: ComparedGraph, change: Change, partner: int, scope: str) -> str
     texts = [with_described_nodes(graph, text, scope) or "nothing" for text in pair]
     if texts[0] == texts[1]:
         texts = [text.replace("%", "") for text in pair]
-    return f"{_field(graph, change, partner)} {texts[0]} -> {texts[1]}{_remark(change)}"
+    read, now_read = ([*references(text)] for text in pair)
+    exchanged = "operands exchanged, " if read != now_read and sorted(read) == sorted(now_read) else ""
+    return f"{_field(graph, change, partner)} {exchanged}{texts[0]} -> {texts[1]}{_remark(change)}"
 
 
 def with_described_nodes(graph: ComparedGraph, text: str, scope: str) -> str:

@@ -7,7 +7,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from math import gcd
 
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import home, listed_operators, relative_path, without_tensors
+from pytest_fxgraph.compare.edits.operator_words import (
+    home,
+    listed_operators,
+    numbered_paths,
+    relative_path,
+    without_tensors,
+)
 from pytest_fxgraph.compare.graph_index import GraphIndex
 
 # Nodes of each block by its path: all nodes of modules below a number.
@@ -46,7 +52,7 @@ def _lone_blocks(
                 counts = (len(siblings[parent]), len(other_siblings[parent]))
             if max(counts) > count:
                 before, after = counts if is_gone else counts[::-1]
-                text += f" ({before} equal blocks -> {after})"
+                text += f" ({before} {'equal blocks' if before > 1 else 'block'} -> {after})"
             else:
                 text += f": {listed_operators(index, without_tensors(index, members[path]))}"
             nodes = members[path]
@@ -62,17 +68,9 @@ def _lone_blocks(
 def _members(index: GraphIndex) -> dict[str, list[int]]:
     members: dict[str, list[int]] = defaultdict(list)
     for position, node in enumerate(index.nodes):
-        for path in _numbered(home(node)):
+        for path in numbered_paths(home(node)):
             members[path].append(position)
     return members
-
-
-def _numbered(path: str) -> Iterator[str]:
-    """Yield the paths of the blocks around a module, the outermost first."""
-    parts = path.split(".")
-    for length, part in enumerate(parts, 1):
-        if part.isdigit():
-            yield ".".join(parts[:length])
 
 
 def _whole(lone: Container[int], members: _Members, others: _Members) -> list[str]:
@@ -82,7 +80,7 @@ def _whole(lone: Container[int], members: _Members, others: _Members) -> list[st
         for path, nodes in members.items()
         if (len(nodes) > 1 or path not in others) and all(n in lone for n in nodes)
     }
-    return [path for path in members if path in whole and whole.isdisjoint([*_numbered(path)][:-1])]
+    return [path for path in members if path in whole and whole.isdisjoint([*numbered_paths(path)][:-1])]
 
 
 def _by_parent(paths: Iterable[str]) -> dict[str, list[str]]:

@@ -11,6 +11,8 @@ from pytest_fxgraph.document.capture_notes import FRONTEND, NOUNS
 
 # A reason, the function, and the statement: "number out of a tensor (item) in forward: y = x.item()".
 _BREAK = re.compile(r"(?P<reason>.*?) in (?P<function>[^:`]*): (?P<code>.*)", re.DOTALL)
+# The number of a block in a path: `layers.3.`, `layers[3]`, `layers_3_`.
+_BLOCK = re.compile(r"(?<=\w[.\[_])\d+(?=[.\]_])")
 
 
 def changed_findings(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -42,7 +44,10 @@ def _finding(graph: ComparedGraph, change: Change) -> Occurrence:
         text += f" ({change.remark})" if change.remark else ", which is better: accept it"
     site = graph.site("")._replace(where=change.source or "")
     key = (change.subject, word, change.operator)
-    return Occurrence(change.subject, f"{text}: {change.where[len(graph.prefix) :]}", key, site, [change])
+    where = change.where[len(graph.prefix) :]
+    if change.subject == "guard":  # equal guards of repeated blocks are one edit
+        where, key = _BLOCK.sub("*", where), (change.subject, word, _BLOCK.sub("*", change.operator))
+    return Occurrence(change.subject, f"{text}: {where}", key, site, [change])
 
 
 def _content(change: Change) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.arguments import with_described_nodes
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.document.literals import references
+from pytest_fxgraph.document.spelling import split_at
 
 _NUMBER = re.compile(r"\d+")
 _MOST_NAMED = 3
@@ -43,7 +44,8 @@ def _output_text(graph: ComparedGraph, change: Change) -> str:
     if change.field.startswith("args") and len(returned) != len(others):
         less, more = sorted((returned, others), key=len)
         if set(less) < set(more) and len(more) - len(less) <= _MOST_NAMED:
-            names = [with_described_nodes(graph, f"%{name}", "") for name in more if name not in less]
+            text = change.obtained if more is others else change.expected
+            names = [with_described_nodes(graph, item, "") for item in _items_with(text, set(more) - set(less))]
             words = "also returns" if more is others else "no longer returns"
             return f"the graph {words} {', '.join(names)}"
         return f"the graph returns {len(others)} value{'s' if len(others) != 1 else ''} in place of {len(returned)}"
@@ -51,3 +53,9 @@ def _output_text(graph: ComparedGraph, change: Change) -> str:
         texts = [change.expected, change.obtained]
     verb = "output:" if change.field == "value" else "the graph returns"
     return f"{verb} {texts[0] or 'nothing'} -> {texts[1] or 'nothing'}"
+
+
+def _items_with(text: str, names: Set[str]) -> list[str]:
+    """Return the items of a tuple, list or dict that name a node."""
+    items = split_at(text[1:-1], ",") if text[0] in "([{" else [text]
+    return [item.strip() for item in items if not names.isdisjoint(references(item))]

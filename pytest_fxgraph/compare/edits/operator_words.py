@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.document.model import NodeRecord
@@ -64,6 +64,11 @@ def listed_operators(index: GraphIndex, positions: Sequence[int]) -> str:
     return f"{len(names)} operators ({', '.join(shown)}{dots})"
 
 
+def moves_values_only(index: GraphIndex, positions: Iterable[int]) -> bool:
+    """Return whether no node computes anything: all take values apart, or give them another shape."""
+    return all(operator_name(index, position) in _PLUMBING for position in positions)
+
+
 def without_tensors(index: GraphIndex, positions: Iterable[int]) -> list[int]:
     """Leave out nodes that only read a tensor of the model."""
     return [position for position in positions if index.nodes[position].op != "get_attr"]
@@ -89,6 +94,19 @@ def common_path(paths: Iterable[str]) -> str:
         length = next((n for n, pair in enumerate(zip(parts, others, strict=False)) if pair[0] != pair[1]), None)
         parts = parts[: min(len(parts), len(others)) if length is None else length]
     return ".".join(parts or ())
+
+
+def numbered_paths(path: str) -> Iterator[str]:
+    """Yield the paths of the repeated blocks around a module, the outermost first."""
+    parts = path.split(".")
+    for length, part in enumerate(parts, 1):
+        if part.isdigit():
+            yield ".".join(parts[:length])
+
+
+def outermost_block(path: str) -> str:
+    """Return the path of the outermost repeated block around a module; "" outside of blocks."""
+    return next(numbered_paths(path), "")
 
 
 def relative_path(path: str, around: str) -> str:

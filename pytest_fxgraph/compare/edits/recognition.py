@@ -29,7 +29,16 @@ _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
 )
 
 # Breaks are told first, and their consequences last.
-_RANKS = {"break": 0, "recompile": 0, "skipped": 0, "fallback": 0, "renumbered": 2, "guard": 3, "note": 3}
+_RANKS = {
+    "break": 0,
+    "recompile": 0,
+    "skipped": 0,
+    "fallback": 0,
+    "reshaped": 2,
+    "renumbered": 2,
+    "guard": 3,
+    "note": 3,
+}
 
 
 def recognised_edits(graphs: Sequence[ComparedGraph], changes: Sequence[Change]) -> tuple[Edit, ...]:

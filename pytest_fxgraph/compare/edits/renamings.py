@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import relative_path
+from pytest_fxgraph.compare.edits.operator_words import outermost_block, relative_path
 
-_MOST_KEYS = 3
+_MOST_KEYS = 2
 
 
 def renamed_paths(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -35,9 +35,12 @@ def _kept_paths(graph: ComparedGraph) -> set[str]:
 
 
 def _group(renaming: tuple[str, str, str]) -> tuple[str, ...]:
-    """Put renamings together that move the items of one list by equally many places."""
+    """Put renamings together: inside of one block, or of the items of one list by equally many places."""
     around, name, other = renaming
-    return (around, str(int(other) - int(name))) if name.isdecimal() and other.isdecimal() else renaming
+    if name.isdecimal() and other.isdecimal():
+        return around, str(int(other) - int(name))
+    block = outermost_block(around)
+    return (block,) if block else renaming
 
 
 def _is_alike(graph: ComparedGraph, path: str, other: str) -> bool:
@@ -75,6 +78,9 @@ def _occurrence(
     graph: ComparedGraph, renamings: Mapping[tuple[str, str, str], Sequence[tuple[int, int]]]
 ) -> Occurrence:
     around, name, other_name = next(iter(renamings))
+    if len(renamings) > 1 and not name.isdecimal():
+        inside, around = around, outermost_block(around)
+        name, other_name = (relative_path(_joined(inside, each), around) for each in (name, other_name))
     pairs = [pair for each in renamings.values() for pair in each]
     changes = [change for _, partner in pairs for change in graph.changed.get(partner, ()) if change.field == "target"]
     changes += _exchanged_modules(graph, pairs)
@@ -86,7 +92,7 @@ def _occurrence(
     is_tensor = graph.expected.nodes[pairs[0][0]].op == "get_attr" and _joined(around, name) in graph.expected.state
     noun = graph.expected.state[_joined(around, name)].kind if is_tensor else "module"
     kind = "renamed"
-    if len(renamings) > 1 or (name.isdecimal() and other_name.isdecimal()):
+    if name.isdecimal() and other_name.isdecimal():
         kind = "renumbered"
         moves = ", ".join(f"{before} -> {after}" for _, before, after in [*renamings][:_MOST_KEYS])
         dots = ", ..." if len(renamings) > _MOST_KEYS else ""
@@ -98,9 +104,14 @@ def _occurrence(
     else:
         text = f"{noun} renamed {name} -> {other_name}"
         key = (kind, noun, name, other_name)
-    if keys:
-        more = f" and {len(keys) - _MOST_KEYS} more" if len(keys) > _MOST_KEYS else ""
-        text += f": checkpoints with {', '.join(keys[:_MOST_KEYS])}{more} no longer load"
+        if len(renamings) > 1:
+            text = f"modules renamed {name} -> {other_name} and {len(renamings) - 1} more"
+    if len(keys) > _MOST_KEYS and len(renamings) > 1:
+        text += f": checkpoints no longer load ({len(keys)} keys)"
+    elif len(keys) > _MOST_KEYS:
+        text += f": checkpoints no longer load ({', '.join(keys[:_MOST_KEYS])} and {len(keys) - _MOST_KEYS} more)"
+    elif keys:
+        text += f": checkpoints with {', '.join(keys)} no longer load"
     site = graph.site(around, [position for position, _ in pairs], [partner for _, partner in pairs])
     return Occurrence(kind, text, key, site, changes)
 
@@ -147,4 +158,4 @@ def _renamed_state(graph: ComparedGraph, before: str, after: str) -> tuple[list[
 
 
 def _joined(around: str, name: str) -> str:
-    return f"{around}.{name}" if around else name
+    return f"{around}.{name}" if around and name else around or name

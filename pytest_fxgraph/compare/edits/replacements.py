@@ -10,10 +10,13 @@ from pytest_fxgraph.compare.edits.arguments import told_arguments
 from pytest_fxgraph.compare.edits.blocks import repeated_runs
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.operator_words import (
+    common_path,
     described_node,
     described_state,
     listed_operators,
+    moves_values_only,
     operator_name,
+    relative_path,
     spelled_operator,
     without_tensors,
 )
@@ -63,6 +66,7 @@ def replaced_operators(graph: ComparedGraph) -> Iterator[Occurrence]:
     gone = [region for region in regions if not region.obtained]
     come = [region for region in regions if not region.expected]
     moved = _moved(graph, gone, come)
+    moved |= _exchanged(graph, regions)
     for region in regions:
         if id(region) in moved:
             occurrence = moved[id(region)]
@@ -94,7 +98,10 @@ def _replaced(graph: ComparedGraph, region: Region) -> Occurrence:
             kind, text = "spelling", f"{text} (normalize=True makes them equal)"
     else:
         changed = [change for change in graph.changed.get(obtained_calls[0], ()) if change.field != "target"]
-        told = told_arguments(graph, obtained_calls[0], changed, region.where) or "replaced by another"
+        told = told_arguments(graph, obtained_calls[0], changed, region.where)
+        targets = graph.expected.nodes[calls[0]].target, graph.obtained.nodes[obtained_calls[0]].target
+        if targets[0] != targets[1]:
+            told = " -> ".join(relative_path(target, common_path((*targets, region.where))) for target in targets)
         kind, text, key = "argument", f"{spelled[0]} {told}", (spelled[0], _NUMBER.sub("#", told))
     return _site(graph, region, kind, text, key)
 
@@ -117,8 +124,9 @@ def _kind_of(index: GraphIndex, positions: Sequence[int], kind: str) -> str:
         return "quantized"
     if any(name.lower().startswith(_QUANTIZING) for name in names):
         return "quantized"
-    if kind == "inserted" or kind == "removed":
-        return next((each for each, members in _KINDS.items() if names and names <= {*members}), kind)
+    if kind in ("inserted", "removed"):
+        kind = next((each for each, members in _KINDS.items() if names and names <= {*members}), kind)
+        return "reshaped" if kind in ("inserted", "removed") and moves_values_only(index, positions) else kind
     return kind
 
 
@@ -162,6 +170,9 @@ def _operand(graph: ComparedGraph, region: Region, calls: Sequence[int], edge: _
     if node.kwargs or len(node.args) != 2 or edge.value not in inputs or len(others) + len(numbers) != 1:
         return ""
     if others and others[0] in calls:
+        inner = index.nodes[others[0]]
+        if len(calls) == 2 and inner.op == "call_module":
+            return f"the output of {inner.target.rpartition('.')[2]} ({spelled_operator(index, others[0])})"
         return f"the result of {listed_operators(index, calls[:-1])}"
     if len(calls) > 1:
         return ""
@@ -236,6 +247,36 @@ def _moved(graph: ComparedGraph, gone: Sequence[Region], come: Sequence[Region])
         found = _move(graph, removed, region)
         if found is not None:
             moved |= {id(removed): found, id(region): None}
+    return moved
+
+
+def _exchanged(graph: ComparedGraph, regions: Sequence[Region]) -> dict[int, Occurrence | None]:
+    """Find neighbours that took each other's place, each of which looks replaced by the other."""
+    by_position = {
+        region.expected[0]: region for region in regions if len(region.expected) == len(region.obtained) == 1
+    }
+    moved: dict[int, Occurrence | None] = {}
+    for position, region in by_position.items():
+        for before in graph.expected.inputs[position]:
+            other = by_position.get(before)
+            if other is None or id(other) in moved or id(region) in moved:
+                continue
+            names = [
+                (spelled_operator(graph.expected, each.expected[0]), spelled_operator(graph.obtained, each.obtained[0]))
+                for each in (other, region)
+            ]
+            if names[0] != names[1][::-1] or names[0][0] == names[0][1]:
+                continue
+            where = common_path((other.where, region.where))
+            both = Region(
+                other.expected + region.expected,
+                other.obtained + region.obtained,
+                where,
+                other.changes + region.changes,
+            )
+            late, early = (described_node(graph.expected, each.expected[0], where) for each in (region, other))
+            text = f"{late} moved from after to before {early}"
+            moved |= {id(other): _site(graph, both, "moved", text, [text]), id(region): None}
     return moved
 
 

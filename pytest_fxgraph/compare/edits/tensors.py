@@ -11,6 +11,7 @@ from pytest_fxgraph.compare.edits.operator_words import described_state
 
 _NUMBER = re.compile(r"\d+")
 _MOST_NAMED = 3
+_QUANTIZED = " as "  # "float32[8, 8] as int8 per channel"
 
 
 def changed_sharing(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -59,6 +60,11 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
     for path, changes in graph.state.items():
         owner, _, name = path.rpartition(".")
         site = graph.site(owner, graph.expected.callers(path), graph.obtained.callers(path))
+        quantized = _quantized(graph, path, changes)
+        if quantized is not None:
+            kind, text = quantized
+            yield Occurrence(kind, text, (kind, _NUMBER.sub("#", text)), site, changes)
+            continue
         for change in changes:
             if change.action in ("added", "removed"):
                 kind, _, value = (change.expected or change.obtained).partition(" ")
@@ -68,6 +74,18 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
                 text, key = _changed(graph, path, name, change)
             is_unnamed = change.field == "requires_grad"
             yield Occurrence("tensor", text, key, graph.site(path) if is_unnamed else site, [change])
+
+
+def _quantized(graph: ComparedGraph, path: str, changes: Sequence[Change]) -> tuple[str, str] | None:
+    """Return the kind and the words of a tensor that was quantized or dequantized; its class changes with it."""
+    value = next((change for change in changes if change.field == "value"), None)
+    if value is None or (_QUANTIZED in value.expected) == (_QUANTIZED in value.obtained):
+        return None
+    kind = "quantized" if _QUANTIZED in value.obtained else "dequantized"
+    record = graph.obtained.state[path]
+    # Without the shape, so that tensors of several shapes are one edit.
+    texts = [text.partition(_QUANTIZED)[2] or text.partition("[")[0] for text in (value.expected, value.obtained)]
+    return kind, f"{record.kind} {path.rpartition('.')[2]} {kind}: {' -> '.join(texts)}"
 
 
 def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tuple[str, tuple[str, ...]]:
@@ -81,5 +99,5 @@ def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tupl
     if change.field == "persistent":
         words = "is no longer" if change.obtained == "False" else "is now"
         return f"{kind} {name} {words} in the state dict", ("tensor", "persistent", change.obtained, name)
-    field = "" if change.field == "value" else f" {change.field}"
+    field = "" if change.field == "value" else f" {change.field.removeprefix('config.')}"
     return f"{kind} {name}:{field} {transition}", ("tensor", change.field, kind, name, _NUMBER.sub("#", transition))

@@ -76,7 +76,7 @@ def _batch_text(steps: _Steps, changes: Sequence[Change]) -> str:
 def _sizes_text(steps: _Steps, changes: Sequence[Change]) -> str:
     """Tell sizes that grew by one factor in several modules, as the width of a model does."""
     fields = {change.field for change in changes if change.field.startswith("config.")}
-    paths = {change.where for change in changes if change.subject in ("module", "state")}
+    paths = {(change.subject, change.where) for change in changes if change.subject != "node"}
     if not _have_one_factor(steps) or len(paths) < 2 or len(fields) == 1:
         return ""
     pairs = sorted(steps.items(), key=lambda pair: int(pair[0]))

@@ -74,6 +74,31 @@ GRAPHS = {
         "%x = input x\n%a = operator.getitem(%x, 1)\nreturn %a",
         ["getitem argument 2: 0 -> 1"],
     ),
+    "two operators in the other order": (
+        "%x = input x\n%a = torch.sqrt(%x)\n%b = operator.add(%a, 1)\n%c = torch.relu(%b)\nreturn %c",
+        "%x = input x\n%a = operator.add(%x, 1)\n%b = torch.sqrt(%a)\n%c = torch.relu(%b)\nreturn %c",
+        ["add moved from after to before sqrt"],
+    ),
+    "operators that only take values apart": (
+        "%x = input x\n%a = torch.relu(%x)\nreturn %a",
+        "%x = input x\n%s = .size(%x)\n%n = operator.getitem(%s, 0)\n%a = torch.relu(%x)\nreturn %a",
+        ["2 operators (size, getitem) added after input x"],
+    ),
+    "items of a list exchanged": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.cat([%x, %a], 1)\nreturn %b",
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.cat([%a, %x], 1)\nreturn %b",
+        ["torch.cat input operands exchanged, [x, exp] -> [exp, x]"],
+    ),
+    "one output more under a key": (
+        LINEAR.replace("return %b", 'return {"out": %b}'),
+        LINEAR.replace("return %b", 'return {"out": %b, "low": %a}'),
+        ['the graph also returns "low": fc'],
+    ),
+    "the length of inputs without modules": (
+        "%x = input x : float32[2, 3]\n%a = torch.relu(%x) : float32[2, 3]\nreturn %a",
+        "%x = input x : float32[2, 6]\n%a = torch.relu(%x) : float32[2, 6]\nreturn %a",
+        ["size 3 -> 6 everywhere"],
+    ),
     "operands exchanged": (
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%c = operator.sub(%a, %b)\nreturn %c",
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%c = operator.sub(%b, %a)\nreturn %c",
@@ -183,6 +208,45 @@ class Heads(nn.Module):
         return F.scaled_dot_product_attention(q, k, v)
 
 
+class Pair(nn.Module):
+    """A norm and a layer under given names."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+        for name, module in zip(names, (nn.LayerNorm(8), nn.Linear(8, 8)), strict=True):
+            self.add_module(name, module)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for name in self.names:
+            x = self.get_submodule(name)(x)
+        return x
+
+
+class Positions(nn.Module):
+    def __init__(self, *, adds: bool) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(10, 8)
+        self.position = nn.Embedding(4, 8)
+        self.adds = adds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        words = self.embed(x)
+        return torch.relu(words + self.position(x) if self.adds else words)
+
+
+class Either(nn.Module):
+    """Calls both layers of one class, and one of them again."""
+
+    def __init__(self, last: str) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.last = last
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.get_submodule(self.last)(torch.relu(self.second(torch.relu(self.first(x)))))
+
+
 def layers(count: int = 3, **options: object) -> nn.Module:
     return nn.Sequential(*(Layer(**options) for _ in range(count)))  # type: ignore[arg-type]
 
@@ -204,8 +268,7 @@ MODELS = {
         lambda: row(Layer(), Layer()),
         [
             "1 block is gone: 4 operators (Linear, scaled_dot_product_attention)",
-            "module renumbered 2 -> 1: checkpoints with 2.norm.weight, 2.norm.bias, 2.fc.weight and 1 more "
-            "no longer load",
+            "module renumbered 2 -> 1: checkpoints no longer load (2.norm.weight, 2.norm.bias and 2 more)",
         ],
         [["1"], [""]],
     ),
@@ -253,6 +316,24 @@ MODELS = {
         lambda: row(nn.Conv2d(3, 3, 3, stride=2), nn.ReLU(), nn.Conv2d(3, 3, 3, stride=2)),
         ["nn.Conv2d stride (1, 1) -> (2, 2)"],
         [["0", "2"]],
+    ),
+    "several modules renamed in each block": (
+        lambda: row(Pair("norm", "fc"), Pair("norm", "fc")),
+        lambda: row(Pair("ln", "out"), Pair("ln", "out")),
+        ["modules renamed norm -> ln and 1 more: checkpoints no longer load (4 keys)"],
+        [["0", "1"]],
+    ),
+    "an embedding no longer added": (
+        lambda: Positions(adds=True),
+        lambda: Positions(adds=False),
+        ["the output of position (nn.Embedding) is no longer added to embed's output"],
+        [[""]],
+    ),
+    "another module of the same class": (
+        lambda: Either("first"),
+        lambda: Either("second"),
+        ["nn.Linear first -> second"],
+        [[""]],
     ),
     "no bias": (
         lambda: row(nn.Linear(8, 8)),
@@ -336,6 +417,11 @@ FINDINGS = {
         ["break: item in helper: y = x.item()"],
         "graph break moved from forward to helper: item",
     ),
+    "guards of equal blocks": (
+        [],
+        [f"guard: layers.{n}.scale == 2" for n in range(3)],
+        "one guard more: layers.*.scale == 2",
+    ),
     "a guard": (["guard: k == 2"], ["guard: k == 3"], None),
 }
 
@@ -361,6 +447,19 @@ def test_an_edit_inside_of_an_inner_graph_names_its_path():
 
     assert told(difference) == ["torch.relu -> torch.tanh"]
     assert difference.edits[0].sites[0] == ("branch/block", ("branch/a",), ("branch/a",))
+
+
+@pytest.mark.parametrize("times", [1, 200])
+def test_neighbours_that_took_each_others_place_are_a_move_in_a_graph_of_any_length(times):
+    graphs = []
+    for operators in (["exp", "sqrt", "neg"], ["exp", "neg", "sqrt"]):
+        calls = [f"%a{n + 1} = torch.{operator}(%a{n})" for n, operator in enumerate(operators * times)]
+        graphs.append(document("\n".join(["%a0 = input x", *calls, f"return %a{len(calls)}"])))
+
+    difference = compare_documents(*graphs)
+
+    assert told(difference) == ["neg moved from after to before sqrt"]
+    assert len(difference.edits[0].sites) == times
 
 
 def test_a_long_difference_tells_all_places_of_an_edit():

@@ -132,7 +132,7 @@ def test_a_model_inside_another_has_all_its_modules_moved():
     difference = diff_graphs(model, outer)
 
     assert [edit.text for edit in difference.edits] == [
-        "modules moved into model: checkpoints with embed.weight, layer.weight, layer.bias and 1 more no longer load",
+        "modules moved into model: checkpoints no longer load (embed.weight, layer.weight and 2 more)",
         "input words renamed to input",
     ]
 
