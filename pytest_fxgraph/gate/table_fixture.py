@@ -18,7 +18,7 @@ from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend, check_options, shows_options
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenMissingError
-from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
+from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.fixture import Expectation
 from pytest_fxgraph.gate.obtained import Hooks
