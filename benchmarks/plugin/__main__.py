@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest_fxgraph
@@ -48,13 +48,13 @@ def main(arguments: list[str] | None = None) -> None:
     write(tables, options.out, "plugin")
 
 
-def _of_processes(installation: Installation, chosen: list[str], rounds: int, other: Path | None) -> list[Table]:
+def _of_processes(installation: Installation, chosen: Sequence[str], rounds: int, other: Path | None) -> list[Table]:
     against = None if other is None else checkout(other.resolve())
     tables: list[Table] = []
     sections: dict[str, Callable[[], Table]] = {
         "processes": lambda: whole_processes(installation, rounds, against),
         "start-up": lambda: start_up(installation, rounds * _START_UP_ROUNDS),
-        "commands": lambda: commands(installation, rounds, against),
+        "commands": lambda: commands(installation, rounds),
     }
     for name, measure in sections.items():
         if name in chosen:

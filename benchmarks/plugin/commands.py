@@ -20,12 +20,11 @@ _COMMAND = "import sys; from pytest_fxgraph.command.main import main; sys.exit(m
 _TARGETS = {"show": 120.0, "diff, one argument changed": 250.0}  # ms
 
 
-def commands(installation: Installation, rounds: int, against: Installation | None) -> Table:
-    """Time `show` and `diff` in turns, also of another checkout of the plugin."""
+def commands(installation: Installation, rounds: int) -> Table:
+    """Time `show` and `diff`."""
     import fxcore
 
-    there = "" if against is None else against.description
-    table = Table("The command", ("command", "CPU ms", "lowest and highest", f"{there}, times", "at most"))
+    table = Table("The command", ("command", "CPU ms", "lowest and highest", "at most"))
     golden = encode(build_document(fxcore.symbolic_trace(CATALOG["mobilenetv2"].build().eval())))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -37,14 +36,10 @@ def commands(installation: Installation, rounds: int, against: Installation | No
             ("diff, equal", ["diff", "expected.yaml", "expected.yaml"]),
             ("diff, one argument changed", ["diff", "expected.yaml", "obtained.yaml"]),
         ):
-            places = [each for each in (installation, against) if each is not None]
-            for place in places:
-                _cpu_milliseconds(folder, place, arguments)  # writes byte code
-            taken = [[_cpu_milliseconds(folder, place, arguments) for place in places] for _ in range(rounds)]
-            ours = [each[0] for each in taken]
-            over = statistics.median([each[-1] / each[0] for each in taken]) if against is not None else ""
-            interval = f"{min(ours):.0f} to {max(ours):.0f}"
-            table.rows.append([f"fxgraph {kind}", statistics.median(ours), interval, over, _TARGETS.get(kind, "")])
+            _cpu_milliseconds(folder, installation, arguments)  # writes byte code
+            taken = [_cpu_milliseconds(folder, installation, arguments) for _ in range(rounds)]
+            interval = f"{min(taken):.0f} to {max(taken):.0f}"
+            table.rows.append([f"fxgraph {kind}", statistics.median(taken), interval, _TARGETS.get(kind, "")])
     return table
 
 
