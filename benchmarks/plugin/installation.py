@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_SOURCES = ("pyproject.toml", "README.md", "LICENSE", "fxcore", "pytest_fxgraph")
+_SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "fxcore", "pytest_fxgraph")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ class Installation:
     def path(self) -> tuple[str, ...]:
         """What goes onto the import path, our packages first, then the models that the tests use."""
         return str(self.folder), str(ROOT)
+
+
+def checkout(folder: Path) -> Installation:
+    """Return another checkout of this repository, as it is."""
+    return Installation(folder, f"the checkout {folder.name}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Test files that check one model's graph against a golden, 200 times, with each tool.
+"""Test files that check one model's graph against a golden, many times, with each tool.
 
 Other tools store what a test hands them. "nodes" hands over the graph as its users print it; "same facts" adds what a
 golden of ours holds beside: configuration and training flag of the called modules, shapes and dtypes of the state.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TESTS = 200
+TESTS = 100
+MODELS = ("mobilenetv2", "gpt_like")
 
 _HEAD = """
 import pytest
 from fixtures.catalog import CATALOG
 
-MODEL = CATALOG["mobilenetv2"].build().eval()
+MODEL = CATALOG["{model}"].build().eval()
 each = pytest.mark.parametrize("number", range({tests}))
 """
 
@@ -113,10 +114,9 @@ class Suite:
     update: tuple[str, ...] = ()
     target: float | None = None  # how many times as long it is to take
 
-    @property
-    def source(self) -> str:
-        """The test file."""
-        return _HEAD.format(tests=TESTS) + self.tests
+    def source(self, model: str) -> str:
+        """Return the test file for a model of the catalog."""
+        return _HEAD.format(tests=TESTS, model=model) + self.tests
 
 
 EMPTY = Suite("empty tests", "pytest", (), _EMPTY)
