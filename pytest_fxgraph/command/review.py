@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
@@ -51,16 +51,21 @@ def add_review(commands: Any) -> None:
     parser.add_argument("patterns", metavar="GLOB", nargs="*", default=[], help="review these goldens alone")
     add_golden_dir(parser)
     add_color(parser)
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     layout = golden_layout_here(options.golden_dir)
     received = received_that_match(options.patterns, layout) if options.patterns else received_in(layout)
+    parts = [part for each in received for part in each.parts()]
+    if options.json:  # a program decides by `fxgraph accept`
+        print_json(clusters_of(parts))
+        return DIFFERENT if parts else SAME
     if not received:
         print_lines([f"nothing was received below {layout.root}; run the tests with pytest --fx-received"])
         return SAME
-    review = _Review([part for each in received for part in each.parts()], options.color)
+    review = _Review(parts, options.color)
     try:
         review.run()
     except (KeyboardInterrupt, EOFError):

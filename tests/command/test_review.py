@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -136,6 +137,25 @@ def test_nothing_received_is_said(review):
     status, out, _ = review("")
 
     assert (status, out) == (0, "nothing was received below golden; run the tests with pytest --fx-received\n")
+
+
+def test_json_lists_the_clusters_and_decides_nothing(review):
+    receive("test_a", OLD, NEW)
+    receive("test_b", OLD, NEW)
+
+    status, out, _ = review("a", "--json")
+    (cluster,) = json.loads(out)
+
+    assert status == 1
+    assert {"key", "headline", "goldens", "commands"} == cluster.keys()
+    assert [Path(golden).name for golden in cluster["goldens"]] == ["test_a.yaml", "test_b.yaml"]
+    assert len(received_files()) == 2
+
+
+def test_json_of_nothing_received_is_an_empty_list(review):
+    Path("golden").mkdir()
+
+    assert review("", "--json")[:2] == (0, "[]\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")

@@ -331,7 +331,7 @@ def test_another_content_of_a_computed_buffer_is_told_in_words(expected, obtaine
 
     (change,) = difference.changes
     assert (change.where, change.field, change.remark) == ("rotary.inv_freq", "content", words)
-    assert headline(difference) == f"rotary.inv_freq: values {words or '[0, 1] -> [0, 2]'}"
+    assert f"inv_freq: values {words or '[0, 1] -> [0, 2]'}" in headline(difference)
 
 
 @pytest.mark.parametrize("level", LEVELS)

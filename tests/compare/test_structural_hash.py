@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import zlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,12 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import fxcore
 from fixtures.captured_subjects import leading_subjects
 from fixtures.catalog import small_models
 from fixtures.harmless import OF_GRAPHS, document_of, nodes_renamed, nodes_reordered
 from fixtures.mutants import copy_of
 from fixtures.mutants_models import mutant_models
 from fixtures.mutants_table import MUTATIONS
+from pytest_fxgraph import functions
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.compare.levels import compare_documents
@@ -24,6 +30,7 @@ from pytest_fxgraph.compare.structural_hash import structural_hash
 from pytest_fxgraph.document.builder import build_document
 from tests.compare.test_structure_oracle import rewired, small_documents
 
+ROOT = Path(__file__).parents[2]
 OWN = mutant_models()
 CAPTURED = leading_subjects()
 # On the meta device a constant has no content, so the two documents record other facts.
@@ -89,3 +96,44 @@ def test_the_spelling_of_generated_names_does_not_count_and_their_places_do():
     ]
 
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_the_hash_is_the_same_in_a_process_with_another_hash_seed():
+    names = [*OWN][:3]
+    source = (
+        "from fixtures.mutants_models import mutant_models\n"
+        "from pytest_fxgraph import structural_hash\n"
+        f"print(*[structural_hash(mutant_models()[name]) for name in {names!r}])\n"
+    )
+
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        child = subprocess.run(
+            [sys.executable, "-c", source], env=environment, capture_output=True, text=True, check=True
+        )
+        assert child.stdout.split() == [structural_hash(build_document(OWN[name])) for name in names]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", OWN)
+def test_no_mutant_has_the_hash_of_its_graph_at_any_place(name):
+    gm, equal = OWN[name], []
+    golden = structural_hash(build_document(gm))
+    for mutation in MUTATIONS:
+        for place in range(mutation.count(gm)):
+            mutant = structural_hash(build_document(mutation.mutant(gm, place)))
+            equal += [f"{mutation} at {place}"] if mutant == golden else []
+
+    assert equal == []
+
+
+def test_a_graph_without_its_module_is_hashed_as_such():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    graph = fxcore.Tracer().trace(model)
+
+    bare = functions.structural_hash(graph)
+
+    other = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+    assert bare == functions.structural_hash(fxcore.Tracer().trace(other))
+    assert bare != functions.structural_hash(model)
+    assert functions.structurally_equal(graph, fxcore.Tracer().trace(model))

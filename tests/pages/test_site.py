@@ -137,3 +137,11 @@ def test_a_diagram_is_a_picture_where_there_is_one_of_this_text(site):
 
     assert re.fullmatch(r"!\[diagram\]\(images/mermaid-\w{12}\.svg\)", site.rewritten(block[0], "architecture.md"))
     assert site.rewritten(changed, "architecture.md") == changed
+
+
+def test_the_list_for_language_models_names_pages_of_the_site():
+    links = re.findall(r"\]\(([^)]+)\)", (DOCS / "llms.txt").read_text(encoding="utf-8"))
+
+    assert len(links) > 10
+    assert [link for link in links if not (DOCS / link).with_suffix(".md").is_file()] == []
+    assert [link for link in links if not link.endswith(".html")] == []
