@@ -86,7 +86,8 @@ def structural_hash(subject: Any) -> str:
     """Return 64 hex digits that are equal for subjects without a difference at level `structure`.
 
     Trace or capture both subjects alike: shapes that only one graph records change its hash, but are no difference at
-    level `structure`. Raises SubjectError and CaptureError as `diff_graphs` does.
+    level `structure`. Floats of buffers outside the state dict count by their first four digits. Raises SubjectError
+    and CaptureError as `diff_graphs` does.
     """
     return hash_of_structure(_document_of(subject))
 
