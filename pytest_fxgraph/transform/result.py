@@ -11,12 +11,12 @@ from typing import Any
 
 import fxcore
 from pytest_fxgraph.captures.subjects import to_graph_module
-from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.equivalence.search.search import SearchReport
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.graph_difference import Difference
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
@@ -65,7 +65,8 @@ class TransformResult:
                 f"there is no one difference between {len(before)} programs and {len(after)}; compare them one by one: "
                 "diff_graphs(result.before.exported_program(name), result.after.exported_program(name))"
             )
-        return compare_documents(*before.values(), *after.values())
+        documents = *before.values(), *after.values()
+        return Difference.between(compare_documents(*documents), *documents)
 
     @cached_property
     def _calls(self) -> tuple[list[OperatorCall], list[OperatorCall]]:
