@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fxcore
 from pytest_fxgraph.captures.subjects import to_graph_module
@@ -31,13 +31,16 @@ from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 from pytest_fxgraph.vacuity import refuse_nothing_asked
 
+if TYPE_CHECKING:
+    import torch
+
 
 @dataclass(frozen=True)
 class TransformResult:
     """The result of `fx_transform`."""
 
     before: Any  # as it was traced, or handed over: a graph module or an exported program
-    after: Any
+    after: fxcore.GraphModule | torch.fx.GraphModule
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
     own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
     searches: tuple[SearchReport, ...] = field(default=(), repr=False, compare=False)  # the reports of the searches
