@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pytest_fxgraph.captures.capture_fixture import FxCapture as FxCapture
     from pytest_fxgraph.captures.stages import FxStages as FxStages
     from pytest_fxgraph.captures.trace_fixture import FxTrace as FxTrace
-    from pytest_fxgraph.compare.difference import Difference as Difference
     from pytest_fxgraph.equivalence.fixture import FxEquivalence as FxEquivalence
     from pytest_fxgraph.functions import assert_equivalent as assert_equivalent
     from pytest_fxgraph.functions import assert_graph_equal as assert_graph_equal
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.functions import structurally_equal as structurally_equal
     from pytest_fxgraph.gate.fixture import FxGolden as FxGolden
     from pytest_fxgraph.gate.table_fixture import FxTable as FxTable
+    from pytest_fxgraph.graph_difference import Difference as Difference
     from pytest_fxgraph.operator_queries import FxOps as FxOps
     from pytest_fxgraph.transform.fixture import FxTransform as FxTransform
     from pytest_fxgraph.transform.result import TransformResult as TransformResult
@@ -41,7 +41,7 @@ _HOME = {
     **dict.fromkeys(("assert_ops", "capture", "check_transform", "diff_graphs", "ops", "rewrite"), "functions"),
     **dict.fromkeys(("structural_hash", "structurally_equal"), "functions"),
     "Capture": "captures.capture",
-    "Difference": "compare.difference",
+    "Difference": "graph_difference",
     "FxCapture": "captures.capture_fixture",
     "FxEquivalence": "equivalence.fixture",
     "FxGolden": "gate.fixture",

@@ -16,7 +16,7 @@ from pytest_fxgraph.captures.capture_fixture import FxCapture
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import programs_of, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.choices import ConstantForm, Level, check_options, shows_options
-from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare import difference as compared
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
@@ -33,6 +33,7 @@ from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph
 from pytest_fxgraph.goldens.files import encoded_name, variant_paths
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.store import GoldenStore, write_whole
+from pytest_fxgraph.graph_difference import Difference
 from pytest_fxgraph.operator_patterns import name_of_target
 from pytest_fxgraph.operator_queries import FxOps, OpsQuery
 from pytest_fxgraph.report.outcome import Outcome, Terms
@@ -79,7 +80,8 @@ def diff_graphs(expected: Any, obtained: Any, *, level: Level = "structure") -> 
     anything else, CaptureError if a module cannot be traced, LevelError for an unknown level.
     """
     comparison_at(level)
-    return compare_documents(_document_of(expected), _document_of(obtained), level=level)
+    documents = _document_of(expected), _document_of(obtained)
+    return Difference.between(compare_documents(*documents, level=level), *documents)
 
 
 def structural_hash(subject: Any) -> str:
@@ -286,7 +288,7 @@ def _document_of(subject: Any) -> GraphDocument:
     return build_document(to_graph_module(subject))
 
 
-def _mismatch_lines(difference: Difference) -> list[str]:
+def _mismatch_lines(difference: compared.Difference) -> list[str]:
     # There is no golden here, and nothing to accept.
     first, *rest = short_lines(difference, golden="the obtained graph", command="")
     return [first, *rest[:-2], f"  compared at level {difference.level}"]

@@ -113,4 +113,5 @@ def _listing(clusters: list[Cluster], layout: GoldenLayout, received: list[Recei
         yield from shown_names(cluster.goldens, "     ")
     first = next(each for each in received if each.name == clusters[0].goldens[0])
     ((command, _),) = clusters[0].commands
-    yield f"look at the first with `{first.shown_by()}`; accept its cluster with `{command}`"
+    yield f"look at the first with `{first.shown_by()}`"
+    yield f"accept its cluster with `{command}`"

@@ -182,7 +182,8 @@ def full_section(
         body.extend(_class_lines(kind, [change for change in difference.rest if change.kind == kind]))
     body.extend(_remarks(difference))
     around = _diff_lines(difference, expected, obtained)
-    head = [f"{printable_line(golden)} does not match at level {difference.level}", headline(difference)]
+    title = f"{printable_line(golden)} does not match" if golden else "the graphs differ"
+    head = [f"{title} at level {difference.level}", headline(difference)]
     accepted = "the new graph" if is_alone else "all new graphs of this test"
     tail = [*around, *(["", f"accept {accepted} with: {command}"] if command else [])]
     room = MOST_LINES - len(head) - len(tail)

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fxcore
 from pytest_fxgraph.captures.subjects import to_graph_module
-from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.equivalence.search.search import SearchReport
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.graph_difference import Difference
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
@@ -31,13 +31,16 @@ from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 from pytest_fxgraph.vacuity import refuse_nothing_asked
 
+if TYPE_CHECKING:
+    import torch
+
 
 @dataclass(frozen=True)
 class TransformResult:
     """The result of `fx_transform`."""
 
     before: Any  # as it was traced, or handed over: a graph module or an exported program
-    after: Any
+    after: fxcore.GraphModule | torch.fx.GraphModule
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
     own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
     searches: tuple[SearchReport, ...] = field(default=(), repr=False, compare=False)  # the reports of the searches
@@ -65,7 +68,8 @@ class TransformResult:
                 f"there is no one difference between {len(before)} programs and {len(after)}; compare them one by one: "
                 "diff_graphs(result.before.exported_program(name), result.after.exported_program(name))"
             )
-        return compare_documents(*before.values(), *after.values())
+        documents = *before.values(), *after.values()
+        return Difference.between(compare_documents(*documents), *documents)
 
     @cached_property
     def _calls(self) -> tuple[list[OperatorCall], list[OperatorCall]]:

@@ -130,7 +130,7 @@ ORDER = (
     *("pytest_fxgraph.settings", "pytest_fxgraph.operator_dialects"),
     *("pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
     *("pytest_fxgraph.draw", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.hookspecs"),
-    *("pytest_fxgraph.goldens", "pytest_fxgraph.captures"),
+    *("pytest_fxgraph.goldens", "pytest_fxgraph.graph_difference", "pytest_fxgraph.captures"),
     *("pytest_fxgraph.operator_queries", "pytest_fxgraph.gate", "pytest_fxgraph.equivalence"),
     *("pytest_fxgraph.strategies", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.functions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),

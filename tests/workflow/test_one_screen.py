@@ -203,10 +203,10 @@ def test_a_cause_that_hits_many_goldens_is_told_once_with_its_cluster_and_the_co
     cluster = next(re.search(r"cluster (\w{6})", line) for line in result.outlines if line.startswith("fx: 4"))
     assert cluster is not None
     key = cluster[1]
-    assert sum(line.startswith("operators (") for line in result.outlines) == 1
+    assert sum(line.startswith("edits (") for line in result.outlines) == 1
     again = "the same difference as in golden/test_net/test_net-0.yaml"
     assert sum(line.startswith(f"{again} (cluster {key})") for line in result.outlines) == 3
-    assert sum(line.startswith("operators (") for line in loud.outlines) == 4
+    assert sum(line.startswith("edits (") for line in loud.outlines) == 4
     received.stdout.fnmatch_lines(
         [f"fx: accept the 4 goldens of cluster {key} in files with: fxgraph accept --cluster {key}"]
     )
