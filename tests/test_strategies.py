@@ -175,3 +175,20 @@ def test_without_hypothesis_the_extra_is_named():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
 
     assert "needs hypothesis, which is not installed: pip install 'pytest-fxgraph[hypothesis]'" in run.stderr
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_operation_says_whether_it_draws_writes_or_changes_its_module(name):
+    operation = OPERATIONS[name]
+    layer = operation.layer() if operation.layer else None
+    x, y = torch.linspace(-1, 1, 288).view(SHAPE), torch.ones(SHAPE)
+    before = [each.clone() for each in (x, y)]
+    state = {} if layer is None else {path: each.clone() for path, each in layer.state_dict().items()}
+    torch.manual_seed(0)
+    generator = torch.get_rng_state()
+
+    operation.apply(layer, x, y)
+
+    assert any(not torch.equal(*pair) for pair in zip((x, y), before, strict=True)) is operation.writes
+    assert (not torch.equal(torch.get_rng_state(), generator)) is operation.draws
+    assert any(not torch.equal(layer.state_dict()[path], each) for path, each in state.items()) is operation.trains
