@@ -83,6 +83,20 @@ class Namespace:
         is_unique = len(distinct) == len(names) and not self._used
         return is_legal and is_unique and _RESERVED.keys().isdisjoint(distinct)
 
+    def take_all(self, names: Sequence[str]) -> bool:
+        """Take `names`, if values that ask for them one by one get exactly these; else return False and take none."""
+        if not self.keeps(names):
+            return False
+        self._used.update(names)
+        numbers = self._last_number
+        for name in names:
+            base, _, number = name.rpartition("_")
+            if base and number.isdecimal():
+                numbers[base] = int(number)
+            else:
+                numbers[name] = numbers.get(name, 0)
+        return True
+
     def create_name(self, candidate: str, obj: object | None) -> str:
         """Return an unused name, as close to `candidate` as possible.
 

@@ -125,27 +125,33 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
     `copies` maps each value to the value that the copies read in its place. Nodes in it are not copied; the new copies
     are added to it.
     """
-    root, take_name = graph._root, graph._graph_namespace.take
+    root, namespace, copy_of = graph._root, graph._graph_namespace, copies.__getitem__
+    output, originals = None, []
     for node in nodes:
         if node in copies:
             continue
         if node._op == "output":
-            return node
-        args, kwargs = node._args, node._kwargs
+            output = node
+            break
+        originals.append(node)
+    # In an empty graph, copies nearly always keep their names. To take these one by one takes 1.3 times as long.
+    keeps_names = namespace.take_all([node._name for node in originals])
+    for node in originals:
+        args, kwargs, inputs = node._args, node._kwargs, node._input_nodes
         if len(args) == 1 and type(args[0]) is Node and not kwargs:  # frequent; saves a tenth of the time
             args = inputs = (copies[args[0]],)
         else:
-            args = map_values(args, copies.__getitem__)
-            kwargs = map_values(kwargs, copies.__getitem__) if kwargs else kwargs
-            inputs = tuple({copies[value]: None for value in node._input_nodes})
-        name = take_name(name_parts(node._name))
+            args = map_values(args, copy_of)
+            kwargs = map_values(kwargs, copy_of) if kwargs else kwargs
+            inputs = (copies[inputs[0]],) if len(inputs) == 1 else tuple(dict.fromkeys(map(copy_of, inputs)))
+        name = node._name if keeps_names else namespace.take(name_parts(node._name))
         copied = set_fields(_new(Node), graph, name, node._op, node._target, args, kwargs, inputs, root._prev)
         copies[node] = copied
         graph._len += 1
         copied._type = node._type
         if node._meta is not None:
             copied._meta = copied_meta(node)
-    return None
+    return output
 
 
 def copied_meta(node: Node) -> Any:

@@ -102,3 +102,35 @@ def test_a_name_is_kept_for_one_object():
     assert names.create_name("another", first) == "x"
     with pytest.raises(AssertionError, match="has a name already"):
         names.associate_name_with_obj("y", first)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["x", "add", "add_1", "add_7", "add_3", "relu", "_1", "__2", "x_1_2", "add_007"],
+        ["max_1", "add_0"],
+        ["x", "x"],
+        ["max"],
+        ["1x"],
+        [],
+    ],
+)
+def test_names_taken_together_are_those_that_are_taken_one_by_one(names):
+    together, one_by_one = Namespace(), Namespace()
+
+    is_taken = together.take_all(names)
+
+    taken = [one_by_one.create_name(name, None) for name in names]
+    assert is_taken == (taken == names and bool(names))
+    if is_taken:
+        later = [*names, "add", "x_1", "_", "max", "relu", "add_9", "add"]
+        assert [together.create_name(name, None) for name in later] == [
+            one_by_one.create_name(name, None) for name in later
+        ]
+
+
+def test_names_are_not_taken_together_beside_others():
+    namespace = Namespace()
+    namespace.create_name("y", None)
+
+    assert not namespace.take_all(["x"])

@@ -93,10 +93,10 @@ def test_paths_are_told_by_identity():
 
 
 def test_plain_tensors_are_found_below_the_root():
-    root = nn.Sequential(nn.ReLU())
-    root[0].table = torch.ones(1)
+    root = nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Tanh())
+    root[0].table, root[2].table = torch.ones(1), torch.ones(2)
 
-    assert module_paths_and_constants(root)[1] == {root[0].table: "0.table"}
+    assert module_paths_and_constants(root)[1] == {root[0].table: "0.table", root[2].table: "2.table"}
     assert "_tensor_constant0" in str(fxcore.symbolic_trace(lambda x: x + torch.ones(1)).graph)
 
 
