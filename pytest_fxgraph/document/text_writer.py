@@ -347,7 +347,8 @@ def _check_unique(names: Sequence[str]) -> None:
 
 def block_prefix(path: str) -> str:
     """Return the beginning of the names that a document gives to the nodes of a block."""
-    return f"{_NOT_IN_NAMES.sub('_', path.rstrip('.'))}_"
+    prefix = f"{_NOT_IN_NAMES.sub('_', path.rstrip('.'))}_"
+    return f"_{prefix}" if prefix[0].isdigit() else prefix  # as the tracer names the layers of a Sequential
 
 
 def encoded_name(name: str) -> str:

@@ -14,12 +14,15 @@ from fixtures.documents import document as document_of
 from fixtures.models.gpt_like import DecoderBlock, GptLike
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document import folding
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.folding import changed, changes_between
 from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.goldens.kept_names import document_after
 
 
@@ -172,3 +175,39 @@ def test_an_argument_that_begins_with_an_equals_sign_is_read_back():
     document = GraphDocument((node,))
 
     assert decode(encode(document), "golden") == document
+
+
+class Residual(nn.Module):
+    def __init__(self, factor=2):
+        super().__init__()
+        self.linear, self.factor = nn.Linear(2, 2), factor
+
+    def forward(self, x):
+        return x + torch.relu(self.linear(x)) * self.factor
+
+
+def test_the_blocks_of_a_bare_sequential_are_folded_and_read_back():
+    module = to_graph_module(nn.Sequential(*[Residual() for _ in range(3)]))
+    graphs: Graphs = {}
+    document = with_code(build_document_of_graph(module.graph, module, graphs=graphs), graphs)
+    text = encode(document, folds_code=True)
+
+    assert "  block *:\n    %linear = self.linear(%0)\n" in text
+    assert "  %_1 = 1(%_0) like *\n" in text
+    assert differs_in_names_at_most(text, document)
+    read = decode(text, "golden")
+    assert [node.name for node in read.nodes[:3]] == ["input_1", "_0_linear", "_0_relu"]
+    assert all(node.name.isidentifier() for node in read.nodes)
+    assert compare_documents(read, document).is_empty
+
+
+def test_only_so_many_blocks_are_compared_with_all_others(monkeypatch):
+    asked = []
+    monkeypatch.setattr(folding, "_changes_if_few", lambda *lines: asked.append(lines))
+    module = to_graph_module(nn.Sequential(*[Residual(factor) for factor in range(100)]))
+    document = build_document_of_graph(module.graph, module)
+
+    text = encode(document)
+
+    assert 0 < len(asked) <= 32 * 100  # without a bound, 4,950
+    assert differs_in_names_at_most(text, document)
