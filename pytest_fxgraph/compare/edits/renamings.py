@@ -107,7 +107,7 @@ def _occurrence(
         if len(renamings) > 1:
             text = f"modules renamed {name} -> {other_name} and {len(renamings) - 1} more"
     if len(keys) > _MOST_KEYS and len(renamings) > 1:
-        text += f": checkpoints no longer load ({len(keys)} keys)"
+        text += ": checkpoints no longer load"
     elif len(keys) > _MOST_KEYS:
         text += f": checkpoints no longer load ({', '.join(keys[:_MOST_KEYS])} and {len(keys) - _MOST_KEYS} more)"
     elif keys:

@@ -17,7 +17,9 @@ _MOST_NAMED = 3
 
 def changes_throughout(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find a batch, a dtype or sizes that changed wherever anything changed, or in all values."""
-    changed = [change for change in graph.changes if change.action == "changed" and change.field != "target"]
+    changed = [
+        change for change in graph.changes if change.action == "changed" and change.field not in ("target", "content")
+    ]
     values = [change for change in changed if change.field == "value"]
     for changes in (graph.changes, changed, values):
         found = _steps(changes)
