@@ -8,13 +8,24 @@ from pytest_fxgraph.report.numbered_paths import format_ranges
 from pytest_fxgraph.report.printable import counted
 
 
-def describe_edit(edit: Edit) -> str:
-    """Return an edit with all its places in one line: `F.gelu -> nn.GELU at 12 places: blocks.0-11`."""
+def describe_edit(edit: Edit, longest: int | None = None) -> str:
+    """Return an edit with all its places in one line: `F.gelu -> nn.GELU at 12 places: blocks.0-11`.
+
+    With `longest`, a line of more characters leaves out the names of the places; if it is still too long, the edit is cut.
+    """
+    number, named = _places_in_words(edit)
+    line = f"{edit.text}{number}{named}"
+    if longest is None or len(line) <= longest:
+        return line
+    return f"{clipped(edit.text, longest - len(number))}{number}"
+
+
+def _places_in_words(edit: Edit) -> tuple[str, str]:
+    """Return the number of places, if there are several, and their names."""
     places = list(dict.fromkeys(site.where for site in edit.sites if site.where))
     if len(edit.sites) < 2:
-        return f"{edit.text} at {places[0]}" if places and places[0] not in edit.text else edit.text
-    told = f"{edit.text} at {counted(len(edit.sites), 'place')}"
-    return f"{told}: {format_ranges(places)}" if places else told
+        return "", f" at {places[0]}" if places and places[0] not in edit.text else ""
+    return f" at {counted(len(edit.sites), 'place')}", f": {format_ranges(places)}" if places else ""
 
 
 def edits_headline(difference: Difference, longest: int) -> str:
@@ -24,7 +35,7 @@ def edits_headline(difference: Difference, longest: int) -> str:
     rest = len(difference.rest) + difference.omitted
     more += [f"{rest} more" if not others else counted(rest, "other change")] if rest else []
     end = f", and {' and '.join(more)}" if more else ""
-    return f"{clipped(describe_edit(first), longest - len(end))}{end}"
+    return f"{describe_edit(first, longest - len(end))}{end}"
 
 
 def place_of_edit(edit: Edit) -> str:
