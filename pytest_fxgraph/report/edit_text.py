@@ -11,7 +11,7 @@ from pytest_fxgraph.report.printable import counted
 def describe_edit(edit: Edit, longest: int | None = None) -> str:
     """Return an edit with all its places in one line: `F.gelu -> nn.GELU at 12 places: blocks.0-11`.
 
-    With `longest`, a line of more characters leaves out the names of the places; if it is still too long, the edit is cut.
+    With `longest`, a line of more characters leaves out the names of the places; a longer edit is cut.
     """
     number, named = _places_in_words(edit)
     line = f"{edit.text}{number}{named}"
