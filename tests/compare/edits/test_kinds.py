@@ -94,6 +94,16 @@ GRAPHS = {
         LINEAR.replace("return %b", 'return {"out": %b, "low": %a}'),
         ['the graph also returns "low": fc'],
     ),
+    "one output more with its operators": (
+        '%x = input x\n%a = torch.relu(%x)\nreturn {"out": %a}',
+        '%x = input x\n%a = torch.relu(%x)\n%b = torch.exp(%a)\n%c = torch.sin(%b)\nreturn {"out": %a, "share": %c}',
+        ["2 operators (exp, sin) added after relu", 'the graph also returns "share": sin'],
+    ),
+    "one output less with its operators": (
+        '%x = input x\n%a = torch.relu(%x)\n%b = torch.exp(%a)\n%c = torch.sin(%b)\nreturn {"out": %a, "share": %c}',
+        '%x = input x\n%a = torch.relu(%x)\nreturn {"out": %a}',
+        ["2 operators (exp, sin) removed after relu", 'the graph no longer returns "share": sin'],
+    ),
     "the length of inputs without modules": (
         "%x = input x : float32[2, 3]\n%a = torch.relu(%x) : float32[2, 3]\nreturn %a",
         "%x = input x : float32[2, 6]\n%a = torch.relu(%x) : float32[2, 6]\nreturn %a",
