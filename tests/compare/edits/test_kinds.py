@@ -245,6 +245,18 @@ class Positions(nn.Module):
         return torch.relu(words + self.position(x) if self.adds else words)
 
 
+class Beside(nn.Module):
+    """Adds the output of a module, if there is one."""
+
+    def __init__(self, extra: nn.Module | None) -> None:
+        super().__init__()
+        self.embed, self.extra = nn.Linear(8, 8), extra
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.embed(x)
+        return torch.relu(y if self.extra is None else y + self.extra(x))
+
+
 class Either(nn.Module):
     """Calls both layers of one class, and one of them again."""
 
@@ -337,6 +349,12 @@ MODELS = {
         lambda: Positions(adds=True),
         lambda: Positions(adds=False),
         ["the output of position (nn.Embedding) is no longer added to embed's output"],
+        [[""]],
+    ),
+    "a new module beside another": (
+        lambda: Beside(None),
+        lambda: Beside(Pair("norm", "fc")),
+        ["the output of extra (2 operators (LayerNorm, Linear)) is added to embed's output"],
         [[""]],
     ),
     "another module of the same class": (
