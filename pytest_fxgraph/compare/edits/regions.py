@@ -53,7 +53,9 @@ class _Finder:
             if graph.obtained.nodes[partner].op != "placeholder":
                 self._add_pair(position, partner, is_rewired=self._is_rewired(position, partner))
         for position, partner, changes in graph.pair_changes():
-            if partner not in graph.replaced and self._names_a_lone_node(position, partner, changes):
+            # The output would join all results of the graph.
+            is_open = partner not in graph.replaced and graph.obtained.nodes[partner].op != "output"
+            if is_open and self._names_a_lone_node(position, partner, changes):
                 self._add_pair(position, partner, is_rewired=True)
 
     def _add_pair(self, position: int, partner: int, *, is_rewired: bool) -> None:

@@ -155,6 +155,8 @@ def _one_sided(graph: ComparedGraph, region: Region) -> Occurrence:
         words = {(True, True): "inserted", (True, False): "added"}.get((is_added, edge is not None), "removed")
         operands = f" with {' and '.join(_tensor(index, n, is_added) for n in tensors)}" if tensors else ""
         named = spelled_operator(index, calls[0]) if len(calls) == 1 else listed_operators(index, calls)
+        module = _own_module(graph, calls, is_added) if len(calls) > 1 else ""
+        named = f"module {module} ({named})" if module else named
         text = f"{named}{operands} {words}{f' after {name}' if name else ''}"
     operators = " ".join(spelled_operator(index, n) for n in calls)
     return _site(graph, region, _kind_of(index, calls, kind), text, (operators, name, *roles))
@@ -173,13 +175,23 @@ def _operand(graph: ComparedGraph, region: Region, calls: Sequence[int], edge: _
         inner = index.nodes[others[0]]
         if len(calls) == 2 and inner.op == "call_module":
             return f"the output of {inner.target.rpartition('.')[2]} ({spelled_operator(index, others[0])})"
-        return f"the result of {listed_operators(index, calls[:-1])}"
+        module = _own_module(graph, calls[:-1], is_added)
+        listed = listed_operators(index, calls[:-1])
+        return f"the output of {module} ({listed})" if module else f"the result of {listed}"
     if len(calls) > 1:
         return ""
     if numbers:
         return numbers[0]
     is_tensor = index.nodes[others[0]].op == "get_attr"
     return _tensor(index, others[0], is_added) if is_tensor else described_node(index, others[0], region.where)
+
+
+def _own_module(graph: ComparedGraph, calls: Sequence[int], is_added: bool) -> str:
+    """Name the module of calls that the other graph lacks altogether; "" if there is none."""
+    index, other = (graph.obtained, graph.expected) if is_added else (graph.expected, graph.obtained)
+    path = common_path(index.nodes[n].scope or "" for n in calls)
+    is_whole = len(index.calls_inside.get(path, ())) == len(calls)
+    return path.rpartition(".")[2] if path and is_whole and path not in other.calls_inside else ""
 
 
 def _operand_text(index: GraphIndex, call: int, name: str, operand: str, is_added: bool) -> str:

@@ -94,6 +94,16 @@ GRAPHS = {
         LINEAR.replace("return %b", 'return {"out": %b, "low": %a}'),
         ['the graph also returns "low": fc'],
     ),
+    "one output more with its operators": (
+        '%x = input x\n%a = torch.relu(%x)\nreturn {"out": %a}',
+        '%x = input x\n%a = torch.relu(%x)\n%b = torch.exp(%a)\n%c = torch.sin(%b)\nreturn {"out": %a, "share": %c}',
+        ["2 operators (exp, sin) added after relu", 'the graph also returns "share": sin'],
+    ),
+    "one output less with its operators": (
+        '%x = input x\n%a = torch.relu(%x)\n%b = torch.exp(%a)\n%c = torch.sin(%b)\nreturn {"out": %a, "share": %c}',
+        '%x = input x\n%a = torch.relu(%x)\nreturn {"out": %a}',
+        ["2 operators (exp, sin) removed after relu", 'the graph no longer returns "share": sin'],
+    ),
     "the length of inputs without modules": (
         "%x = input x : float32[2, 3]\n%a = torch.relu(%x) : float32[2, 3]\nreturn %a",
         "%x = input x : float32[2, 6]\n%a = torch.relu(%x) : float32[2, 6]\nreturn %a",
@@ -235,6 +245,18 @@ class Positions(nn.Module):
         return torch.relu(words + self.position(x) if self.adds else words)
 
 
+class Beside(nn.Module):
+    """Adds the output of a module, if there is one."""
+
+    def __init__(self, extra: nn.Module | None) -> None:
+        super().__init__()
+        self.embed, self.extra = nn.Linear(8, 8), extra
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.embed(x)
+        return torch.relu(y if self.extra is None else y + self.extra(x))
+
+
 class Either(nn.Module):
     """Calls both layers of one class, and one of them again."""
 
@@ -327,6 +349,12 @@ MODELS = {
         lambda: Positions(adds=True),
         lambda: Positions(adds=False),
         ["the output of position (nn.Embedding) is no longer added to embed's output"],
+        [[""]],
+    ),
+    "a new module beside another": (
+        lambda: Beside(None),
+        lambda: Beside(Pair("norm", "fc")),
+        ["the output of extra (2 operators (LayerNorm, Linear)) is added to embed's output"],
         [[""]],
     ),
     "another module of the same class": (
