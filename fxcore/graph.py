@@ -96,8 +96,6 @@ class Graph:
     callable.
     """
 
-    _nodes: NodeList | None = None
-
     def __init__(
         self,
         owning_module: Any | None = None,
@@ -116,6 +114,7 @@ class Graph:
         self._codegen_in_use = CodeGen()
         self._co_fields: dict[str, Any] = {}
         self._index: OperatorIndex | None = None
+        self._nodes: NodeList | None = None
         self.guards: Sequence[Any] = ()  # conditions on the inputs of a graph traced with an example
         self._moved_values: MovedValues | None = None
 
