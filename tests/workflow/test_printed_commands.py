@@ -6,7 +6,6 @@ import html
 import io
 import json
 import linecache
-import os
 import re
 import shlex
 import shutil
@@ -238,8 +237,7 @@ def try_all(project, monkeypatch, tmp_path_factory, folder: str, arguments: list
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    monkeypatch.syspath_prepend(project.path)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(project.path), os.environ.get("PYTHONPATH", "")]))
+    project.write("tests/conftest.py", f"import sys; sys.path.insert(0, {str(project.path)!r})")  # workers need it
     project.write("net.py", RIGHT)
     project.write("tests/test_named.py", NAMED.format(mark="fx()"))
     project.write("tests/sub/test_more.py", MORE)
