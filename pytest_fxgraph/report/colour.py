@@ -23,6 +23,9 @@ _LINES = (
 _TRANSITION = re.compile(
     r"(.*?(?::|\bmoved:) (?:[\w.\[\]]+ )?)([^\"]+|\"[^\"]*\") -> (.+?)((?: \(and at [^)]*\))?(?:, and \d+ more)?)\Z"
 )
+# Both sides of an edit: `stem: 2 operators (neg, add) -> sub at 4 places`.
+_SIDE = r"\d+ operators \([^)]*\)|\"[^\"]*\"|\([^)]*\)|\w[\w.]*\[[^\]]*\]|\S+?"
+_EDIT = re.compile(rf"((?:.*? )?)({_SIDE}) -> ({_SIDE})((?::|,? at |,? and | \().*)?\Z")
 _VALUE = re.compile(r"(.*?)(  # [^\"]*)\Z")
 
 
@@ -31,8 +34,8 @@ def coloured_spans(line: str) -> list[Span]:
     for pattern, style in _LINES:
         if pattern.match(line):
             return [(line, style)]
-    if change := _TRANSITION.match(line):
-        return [(change[1], ""), (change[2], "red"), (" -> ", ""), (change[3], "green"), (change[4], "")]
+    if change := _TRANSITION.match(line) or _EDIT.match(line):
+        return [(change[1], ""), (change[2], "red"), (" -> ", ""), (change[3], "green"), (change[4] or "", "")]
     if value := _VALUE.match(line):
         return [(value[1], ""), (value[2], "light")]
     return [(line, "")]

@@ -7,6 +7,8 @@ from pytest_fxgraph.report.change_text import clipped, describe_place
 from pytest_fxgraph.report.numbered_paths import format_ranges
 from pytest_fxgraph.report.printable import counted
 
+_OF_A_NODE = ("replaced", "spelling", "argument", "rewired", "value")  # kinds of edits that change a node in its place
+
 
 def describe_edit(edit: Edit, longest: int | None = None) -> str:
     """Return an edit with all its places in one line: `F.gelu -> nn.GELU at 12 places: blocks.0-11`.
@@ -39,6 +41,14 @@ def edits_headline(difference: Difference, longest: int) -> str:
 
 
 def place_of_edit(edit: Edit) -> str:
-    """Return module and line of source of the first change of an edit that has both, as far as they are known."""
+    """Return node, module and line of source of the first change of an edit that has them, as far as they are known."""
     changes = sorted(edit.changes, key=lambda change: not change.source)
-    return describe_place(changes[0]) if changes else ""
+    place = describe_place(changes[0]) if changes else ""
+    return ": ".join(filter(None, (_changed_node(edit), place)))
+
+
+def _changed_node(edit: Edit) -> str:
+    """Return the node that an edit changes in its place; "" for several, and for a name that the edit says already."""
+    names = edit.sites[0].obtained if len(edit.sites) == 1 and edit.kind in _OF_A_NODE else ()
+    is_said = len(names) == 1 and (names[0] in edit.text or names[0] == edit.sites[0].where.replace(".", "_"))
+    return f"%{names[0]}" if len(names) == 1 and not is_said else ""

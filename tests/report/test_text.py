@@ -46,7 +46,7 @@ def test_short_lines_say_what_where_and_how_to_accept():
 
     assert short(expected, replace(obtained, nodes=nodes)) == [
         f"{GOLDEN} does not match: torch.relu -> torch.gelu at head",
-        "  in head; model.py:12: x = gelu(x)",
+        "  %a: in head; model.py:12: x = gelu(x)",
         "  compared at level structure; if the new graph is right, accept it with",
         f"    {COMMAND}",
     ]

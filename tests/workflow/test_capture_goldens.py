@@ -113,7 +113,9 @@ def test_other_frontends_have_goldens_of_one_graph(pytester):
         exported,
     )
     pytester.path.joinpath("golden/test_net/test_export.yaml").write_text(sliced, encoding="utf-8")
-    remark = "if the model is the same, torch * exports this operator otherwise: record a variant with --fx-update-go"
+    remark = (
+        "if the model is the same, torch * exports this operator otherwise: record a variant with pytest --fx-update-go"
+    )
     result = run(pytester, "-k", "test_export and not program")
     assert fnmatch(result.stdout.str(), f"*{remark}*") is (TORCH >= (2, 13))
     cost = pytester.path.joinpath("golden/test_net/test_cost.yaml").read_text(encoding="utf-8")
