@@ -186,6 +186,10 @@ def pytest_runtest_makereport(
             attach_outcomes(attempt.outcomes, report, attempt.strips)
             attach_properties(attempt, report)
             end_attempt(item)
+    if report.failed and report.sections and item.config.getoption("usepdb", False):
+        from pytest_fxgraph.gate.terminal import show_before_debugger
+
+        show_before_debugger(report)
     return report
 
 

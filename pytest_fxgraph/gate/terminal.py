@@ -6,7 +6,7 @@ prints its summary.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -72,12 +72,22 @@ class TerminalSections:
     def _add_hidden_sections(self, report: Any) -> int:
         """Add the sections that --show-capture leaves out to the error, as they are no captured output; count them."""
         shown = str(self._config.getoption("showcapture", "all"))
-        if shown == "all" or not hasattr(report.longrepr, "addsection"):
-            return 0
-        hidden = [section for section in report.sections if section[0].startswith(OURS) and shown not in section[0]]
-        for name, content in hidden:
-            report.longrepr.addsection(name, content)
-        return len(hidden)
+        return 0 if shown == "all" else _add_to_error(report, lambda name: shown not in name)
+
+
+def show_before_debugger(report: pytest.TestReport) -> None:
+    """Add our sections to the error. `--pdb` prints the error before its prompt, and no sections of the report."""
+    _add_to_error(report, lambda name: True)
+
+
+def _add_to_error(report: Any, is_wanted: Callable[[str], bool]) -> int:
+    """Add our sections to the error, where the error takes sections; return their number."""
+    if not hasattr(report.longrepr, "addsection"):
+        return 0
+    added = [section for section in report.sections if section[0].startswith(OURS) and is_wanted(section[0])]
+    for name, content in added:
+        report.longrepr.addsection(name, content)
+    return len(added)
 
 
 def _failed(terminalreporter: Any) -> Iterator[Any]:

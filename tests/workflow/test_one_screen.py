@@ -300,3 +300,19 @@ def test_unused_goldens_that_fail_the_run_are_named_as_the_reason(project):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["fx: the run fails, as no test asked for 1 golden (--fx-unused=fail)"])
     project.run().stdout.no_fnmatch_line("fx: the run fails*")
+
+
+def test_the_debugger_shows_the_section_once_before_its_prompt(project):
+    project.write(
+        "quiet.py",
+        "import pdb\n\n\nclass Quiet(pdb.Pdb):\n    def interaction(self, *args):\n        print('the prompt')\n",
+    )
+    project.model()
+    project.test()
+    project.update()
+    project.model("torch.sigmoid(y)")
+
+    text = project.run("--pdb", "--pdbcls=quiet:Quiet").stdout.str()
+
+    assert text.index("fx golden golden/test_net/test_net.yaml") < text.index("the prompt")
+    assert text.count("around sigmoid") == 1
