@@ -75,6 +75,13 @@ def mismatch_error(
     return MismatchError(message, "\n".join(section), tuple(ordered), tuple(map(asdict, path)))
 
 
+def with_line(error: MismatchError, line: str, *, place: int = LINES - 1) -> MismatchError:
+    """Return a mismatch with one more line: in the message at a place, and at the end of the section."""
+    lines = str(error).splitlines()
+    lines.insert(place, f"  {line}" if len(line) <= WIDTH - 2 else f"  {line[: WIDTH - 5]}...")
+    return MismatchError("\n".join(lines[:LINES]), f"{error.section}\n{line}", error.mismatches, error.path)
+
+
 def _statistics_lines(mismatch: Mismatch) -> list[str]:
     return [f"  {line}" for line in mismatch.statistics.describe()] if mismatch.statistics is not None else []
 

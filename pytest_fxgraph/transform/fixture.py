@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fxcore.errors import FxError
 from fxcore.state.snapshot import Snapshot, globals_kept
 from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.captures.subjects import model_of
@@ -15,10 +16,13 @@ from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module
 from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.mismatch import with_line
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, CheckOptions
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, search_further
+from pytest_fxgraph.errors import GateError, MismatchError
 from pytest_fxgraph.operator_patterns import OwnName
+from pytest_fxgraph.report.text import headline
 from pytest_fxgraph.transform.given_graphs import GivenGraphs
 from pytest_fxgraph.transform.graph_checks import refuse_violation
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
@@ -53,6 +57,15 @@ _OWN_DEFAULTS: dict[str, object] = {
     "may_change": (),
     "check_modified": True,
 }
+
+
+def _with_edits(error: MismatchError, before: Any, after: Any) -> MismatchError:
+    """Name the edits of the transforms beside the numbers, where both graphs can be compared."""
+    try:
+        difference = TransformResult(before, after, ()).difference
+    except (FxError, GateError):
+        return error
+    return error if difference.is_empty else with_line(error, f"edits so far: {headline(difference)}")
 
 
 class FxTransform(CheckDefaults):
@@ -195,8 +208,11 @@ class _TransformRun:
                 follow_mode(graph_call.readable, module, mode)
                 told = what + (f", program {program!r}," if program else "")
                 check = replace(self.check, subject=told, arguments=self.arguments[program])
-                check.run(module, graph_call, mode, guard)
-                search_further(self.budget, check, module, graph_call, mode, guard)
+                try:
+                    check.run(module, graph_call, mode, guard)
+                    search_further(self.budget, check, module, graph_call, mode, guard)
+                except MismatchError as error:
+                    raise _with_edits(error, before, applied.made) from error.__cause__
                 if applied.has_own_graph:
                     given_graphs.check_promises(program, name, self.may_change)
                     called_before = module if subject.is_graph else before

@@ -18,7 +18,7 @@ from fixtures.equivalence_page import kind_of
 from fixtures.transform_models import ConvBnRelu, image
 from fixtures.transforms import RIGHT, TransformEntry, copy_node_by_node, drop_dead_code
 from fxcore.passes.shape_prop import ShapeProp
-from pytest_fxgraph.errors import VacuousCheckError
+from pytest_fxgraph.errors import MismatchError, VacuousCheckError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 
@@ -222,3 +222,23 @@ def test_the_state_after_the_second_call_is_compared():
 
     with pytest.raises(AssertionError, match=r"doubled differ.*: .*count.* second call"):
         FxTransform()(doubled, program.module(), torch.ones(2))
+
+
+def test_a_mismatch_names_the_edits_of_the_transform():
+    class Twice(nn.Module):
+        def forward(self, x):
+            return torch.relu(torch.relu(x - 0.5) - 0.25)
+
+    def to_sigmoid(gm):
+        for node in gm.graph.find_nodes(op="call_function", target=torch.relu):
+            node.target = torch.sigmoid
+        gm.recompile()
+        return gm
+
+    with pytest.raises(MismatchError) as raised:
+        FxTransform()(to_sigmoid, Twice(), torch.rand(2, 3))
+
+    told = "edits so far: torch.relu -> torch.sigmoid at 2 places"
+    assert told in str(raised.value)
+    assert len(str(raised.value).splitlines()) <= 6
+    assert told in raised.value.section

@@ -14,7 +14,7 @@ from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.choices import SEARCH_VALUES_NAMED, SearchValues
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.mismatch import LINES, WIDTH, CheckContext, Mismatch
+from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, with_line
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
@@ -202,11 +202,7 @@ class _Search:
     def _raise_at(error: MismatchError, found: str) -> NoReturn:
         """Raise a mismatch with the account of its input."""
         __tracebackhide__ = True
-        head, *rest = str(error).splitlines()
-        shown = f"  {found}" if len(found) <= WIDTH - 2 else f"  {found[: WIDTH - 5]}..."
-        message = "\n".join([head, shown, *rest][:LINES])
-        section = f"{error.section}\n{found}"
-        raise MismatchError(message, section, error.mismatches, error.path) from error.__cause__
+        raise with_line(error, found, place=1) from error.__cause__
 
 
 def describe(arguments: Arguments) -> str:
