@@ -67,8 +67,8 @@ def test_classes_are_recognised_by_the_class_of_the_module(exported):
     graph = interop.from_torch(exported).graph
     linear = [node for node in graph.nodes if "linear" in node.name]
     for node in graph.nodes:
-        node.meta.pop("torch_fn", None)
-        node.meta.pop("nn_module_stack", None)
+        for key in ("torch_fn", "source_fn_stack", "nn_module_stack"):
+            node.meta.pop(key, None)
     for number, node in enumerate(linear):
         node.meta["nn_module_stack"] = {"": ("", Model), "inner": (f"inner{number}", nn.Linear)}
 
