@@ -29,8 +29,18 @@ _ONLY = "--fx-update-only"
 
 def accepting_command(item: pytest.Item) -> str:
     """Return the command that writes the goldens of this test and of no other, quoted for a shell."""
-    options = [part for option, value in _repeated_options(item.config) for part in (option, _quoted(value))]
+    repeated = [*_repeated_options(item.config), *_rootdir_of(item)]
+    options = [part for option, value in repeated for part in (option, _quoted(value))]
     return " ".join(["pytest", "--fx-update-golden", *options, _quoted(_target(item))])
+
+
+def _rootdir_of(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    """Yield the rootdir, if pytest finds another for this test alone: without an ini file, it is the common folder."""
+    config, folder = item.config, started_in(item.config)
+    if config.inipath is not None or config.getoption("rootdir") or (config.rootpath / "setup.py").is_file():
+        return
+    if Path(os.path.commonpath([folder, item.path.parent])) != config.rootpath:
+        yield "--rootdir", slashed_path(config.rootpath, folder)
 
 
 def run_again(config: pytest.Config, *options: str) -> str:

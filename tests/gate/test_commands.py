@@ -73,11 +73,21 @@ def test_the_command_repeats_what_decides_about_tests_and_files():
 
 @pytest.mark.parametrize(
     "config",
-    [run(started_in=ROOT / "tests"), run(workerinput={STARTED_IN: "tests"}, started_in=Path("/elsewhere"))],
+    [
+        run(started_in=ROOT / "tests", inipath=ROOT / "tox.ini"),
+        run(workerinput={STARTED_IN: "tests"}, started_in=Path("/elsewhere"), inipath=ROOT / "tox.ini"),
+    ],
     ids=["here", "on a worker"],
 )
 def test_the_command_can_be_pasted_where_pytest_was_started(config):
     assert command("::test_c", config) == "pytest --fx-update-golden test_a.py::test_c"
+
+
+def test_without_an_ini_file_the_command_names_a_rootdir_that_pytest_would_not_find():
+    told = command("::test_c", run(started_in=ROOT / "tests"))
+
+    assert told == "pytest --fx-update-golden --rootdir .. test_a.py::test_c"
+    assert "--rootdir" not in command("::test_c", run())  # the common folder of this one and the test's
 
 
 @pytest.mark.parametrize(
