@@ -149,6 +149,8 @@ def _new_effects(target: Any, name: str) -> Effects:
         # The returned work must be awaited, and waiting counts as a write.
         aliases = tuple(position for position, _ in written)
         return Effects(("collective",), writes=written, aliases=aliases, facts=facts)
+    if root == "onnx" and rest[:1].isupper():  # an operator of the ONNX standard; they write nothing
+        return Effects(("random",) * ("random" in facts), aliases="none", facts=facts)
     if root == "higher_order" or root not in KNOWN_MODULES:
         return _OF_USER
     if root in ("math", "cmath"):

@@ -14,10 +14,11 @@ from torch import nn
 import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.onnx_graphs import onnx_graph
 from pytest_fxgraph.captures.tracing import TracedGraph, trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.errors import ArchiveError, SubjectError
-from pytest_fxgraph.goldens.archive_entries import check_archive, is_archive_path
+from pytest_fxgraph.goldens.archive_entries import ONNX_SUFFIX, check_archive, is_archive_path
 
 # Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
 Adapter = Callable[[Any], Any]
@@ -134,11 +135,13 @@ def loaded_program(
     trusts: bool = False,
     remedy: str = "if you trust its author, load it by torch.export.load, and hand over the program",
 ) -> Any:
-    """Return the exported program of a `.pt2` file.
+    """Return the exported program of a `.pt2` file, or the graph of a `.onnx` file.
 
     Raises ArchiveError if torch cannot load the file; and without `trusts`, with `remedy` as the next step, if torch
     would execute a part of it. Pickles of tensors are then loaded by torch's unpickler for weights alone.
     """
+    if os.fspath(path).endswith(ONNX_SUFFIX):
+        return onnx_graph(path)
     check_archive(Path(path), trusts=trusts, remedy=remedy)
     import torch.export  # takes a second
 

@@ -7,11 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from pytest_fxgraph.document.model import MOST_BYTES
 from pytest_fxgraph.errors import ArchiveError
-from pytest_fxgraph.goldens.archive_entries import SUFFIX
 
 _MOST_SECONDS = 600  # torch itself takes two, and a program of 100,000 nodes a minute
 _PROGRAM = (
@@ -28,7 +27,7 @@ def text_of_archive(name: str, read: Callable[[], bytes] | None, *, trusts: bool
     of it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"content{SUFFIX}") if read is not None else Path(name)
+        path = Path(folder, f"content{PurePath(name).suffix}") if read is not None else Path(name)
         if read is not None:
             path.write_bytes(read())
         log = Path(folder, "log")

@@ -19,7 +19,7 @@ from typing import IO, Any
 from pytest_fxgraph.document.model import MOST_BYTES
 from pytest_fxgraph.errors import ArchiveError
 
-SUFFIX = ".pt2"
+SUFFIX, ONNX_SUFFIX = ".pt2", ".onnx"
 _MOST_ENTRIES = 100_000
 # torch 2.6 and 2.7 write the second name.
 _PROGRAM = re.compile(r"(?:\A|/)models/[^/]+\.json\Z|\Aserialized_exported_program\.json\Z")
@@ -53,8 +53,8 @@ _PLAIN = (
 
 
 def is_archive_path(subject: object) -> bool:
-    """Return whether a subject or an argument is the path of a `.pt2` file."""
-    return isinstance(subject, (str, os.PathLike)) and os.fsdecode(subject).endswith(SUFFIX)
+    """Return whether a subject or an argument is the path of a `.pt2` or `.onnx` file."""
+    return isinstance(subject, (str, os.PathLike)) and os.fsdecode(subject).endswith((SUFFIX, ONNX_SUFFIX))
 
 
 def check_archive(path: Path, *, trusts: bool, remedy: str) -> None:
