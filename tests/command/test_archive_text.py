@@ -36,6 +36,7 @@ def test_show_prints_the_program_as_a_golden_of_it(capsys, path, tmp_path):
     assert run(capsys, "diff", tmp_path / "golden.yaml", path) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_diff_names_the_change_between_two_files(capsys, path, tmp_path):
     other = archives.saved(tmp_path / "other.pt2", archives.Scaled(3.0))
 
@@ -60,6 +61,7 @@ def test_the_file_that_torch_2_6_wrote_is_read(capsys, path, tmp_path):
     assert run(capsys, "diff", path, old) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_revision_of_a_file_is_read(capsys, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("model.pt2").write_bytes(path.read_bytes())
@@ -100,6 +102,7 @@ def test_nothing_is_executed_without_trust(capsys, tmp_path, spoil):
     assert not created.exists()
 
 
+@pytest.mark.slow
 def test_with_trust_it_is_loaded_whatever_it_executes(capsys, tmp_path):
     path, created = archives.saved(tmp_path / "model.pt2"), tmp_path / "created"
     archives.with_pickled_inputs(path, created)
@@ -109,6 +112,7 @@ def test_with_trust_it_is_loaded_whatever_it_executes(capsys, tmp_path):
     assert created.exists()
 
 
+@pytest.mark.slow
 def test_the_process_refuses_a_pickle_that_the_inspection_missed(tmp_path):
     path, created = archives.saved(tmp_path / "model.pt2"), tmp_path / "created"
     archives.with_pickled_inputs(path, created)
@@ -126,6 +130,7 @@ def test_the_process_refuses_a_pickle_that_the_inspection_missed(tmp_path):
     assert child.stderr.endswith("ArchiveError: a pickle names os.getpid\n")
 
 
+@pytest.mark.slow
 def test_a_program_that_torch_does_not_load_is_a_letter(capsys, tmp_path):
     path = archives.saved(tmp_path / "model.pt2")
     archives.with_changed_program(path, lambda program: program.clear())

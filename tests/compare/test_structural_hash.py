@@ -98,6 +98,7 @@ def test_the_spelling_of_generated_names_does_not_count_and_their_places_do():
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+@pytest.mark.slow
 def test_the_hash_is_the_same_in_a_process_with_another_hash_seed():
     names = [*OWN][:3]
     source = (

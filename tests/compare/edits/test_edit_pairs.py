@@ -10,6 +10,7 @@ from fixtures.edit_pairs.sources import SOURCES
 SAMPLE = 6  # every so many-th pair; the whole is long
 
 
+@pytest.mark.slow
 def test_the_headlines_of_a_sample_name_the_edit():
     pairs = [pair for found in SOURCES.values() for pair in found][::SAMPLE]
 

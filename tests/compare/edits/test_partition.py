@@ -17,7 +17,7 @@ def check(difference: Difference) -> None:
     assert all(edit.text and edit.key for edit in difference.edits)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(documents(documents()), documents(documents()), st.sampled_from(["structure", "exact"]))
 def test_edits_and_rest_are_the_difference_of_any_two_documents(expected, obtained, level):
     check(compare_documents(expected, obtained, level=level))
