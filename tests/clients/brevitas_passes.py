@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.clients.case import GAP_OF_FOLDING, transform
+from tests.clients.case import transform
 from tests.clients.dialects import Pass
 from tests.clients.harm import Harm, dropped, scaled
 
@@ -46,5 +46,4 @@ transform(
     dropped("ReLU"),
     "relu",
     SYMBOLIC,
-    gap=GAP_OF_FOLDING,
 )

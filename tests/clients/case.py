@@ -23,7 +23,6 @@ from tests.clients.harm import Harm
 
 # Why a message does not name a harm yet.
 GAP_OF_SHAPES = "equal numbers in another shape count as the first difference"
-GAP_OF_FOLDING = "a weight that was rightly folded counts as the first difference"
 GAP_OF_ROUNDING = "a rounding counts as the first difference, though a threshold was asked for"
 GAP_OF_LENGTH = "the line of the message is cut before the operator"
 GAP_OF_MASKS = "integers of a mask, which agree, count as the first difference"
