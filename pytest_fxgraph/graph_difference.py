@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pytest_fxgraph.compare import difference as compared
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.draw.page import Entry, PageContent, PageGraph, page_text
 from pytest_fxgraph.goldens.store import write_whole
 from pytest_fxgraph.report.change_data import edit_data
 from pytest_fxgraph.report.text import full_section, headline
@@ -44,6 +43,8 @@ class Difference(compared.Difference):
         return f'<iframe sandbox="allow-scripts" style="width:100%;height:40em;border:0" srcdoc="{page}"></iframe>'
 
     def _page(self) -> str:
+        from pytest_fxgraph.draw.page import Entry, PageContent, PageGraph, page_text  # few differences become pages
+
         line = headline(self)
         expected, obtained = self.documents
         entry = Entry(edits=edit_data(self))

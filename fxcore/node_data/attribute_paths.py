@@ -62,16 +62,14 @@ def copy_attribute(source: nn.Module, destination: nn.Module, path: str) -> None
 def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[str]) -> None:
     """Call `copy_attribute` for several paths, in their order, and walk each way once."""
     # The objects at a path on both sides; None if the destination has the source's own module there.
-    places: dict[str, _Place | None] = {"": (source, destination, _children(source))}
+    places: dict[str, _Place | None] = {"": (source, destination)}
     for path in paths:
         parent, _, name = path.rpartition(".")
         place = places[parent] if parent in places else _find_place(parent, places)
         if place is None:
             continue
-        theirs, ours, children = place
-        value = children.get(name)
-        if value is None:
-            value = getattr(theirs, name)
+        theirs, ours = place
+        value = attribute_of(theirs, name)
         if isinstance(value, nn.Module):
             _install_module(ours, name, value)
             places[path] = None
@@ -80,13 +78,7 @@ def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[s
             _install(ours, name, value, persistent=persistent)
 
 
-# An object of the source, the module of the destination for it, and the object's submodules.
-_Place = tuple[Any, nn.Module, dict[str, Any]]
-
-
-def _children(module: Any) -> dict[str, Any]:
-    children = getattr(module, "_modules", None)
-    return children if isinstance(children, dict) else {}  # a ScriptModule has another type there
+_Place = tuple[Any, nn.Module]
 
 
 def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
@@ -98,17 +90,15 @@ def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
 
 
 def _step_down(place: _Place, name: str) -> _Place | None:
-    theirs, ours, children = place
-    their_child = children.get(name)
-    if their_child is None:
-        their_child = getattr(theirs, name)
+    theirs, ours = place[0], place[1]
+    their_child = attribute_of(theirs, name)
     our_child = _attribute_or_none(ours, name)
     if our_child is their_child:
         return None
     if our_child is None:
         our_child = _empty_module()
         _install_module(ours, name, our_child)
-    return their_child, our_child, _children(their_child)
+    return their_child, our_child
 
 
 def _attribute_or_none(module: nn.Module, name: str) -> Any:

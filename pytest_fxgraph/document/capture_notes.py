@@ -26,6 +26,14 @@ NOUNS: Mapping[str, str] = {
 _STARTS = tuple(f"{kind}: " for kind in NOUNS)
 
 
+def finding_in_words(kind: str, remark: str, *, is_added: bool) -> str:
+    """Tell a break, recompile or guard that came or went. Fewer breaks are called better, unless a remark explains."""
+    if is_added:
+        return f"one {NOUNS[kind]} more"
+    better = "" if kind in ("guard", FRONTEND) else ", which is better: accept it"
+    return f"one {NOUNS[kind]} fewer{f' ({remark})' if better and remark else better}"
+
+
 def capture_notes(module: Any) -> tuple[str, ...]:
     """Return the notes that a capture left on a graph module."""
     meta = getattr(module, "meta", None)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.document.capture_notes import FRONTEND, NOUNS
+from pytest_fxgraph.document.capture_notes import NOUNS, finding_in_words
 
 # Longer texts are cut in the middle, because the ends of an argument list matter most.
 LONGEST_TEXT = 160
@@ -45,13 +45,9 @@ def describe_change(change: Change) -> str:
 
 
 def describe_finding(change: Change) -> str:
-    """Return in one line the break, recompile or guard that came or went. Fewer breaks are called better."""
-    noun = NOUNS[change.subject]
-    if change.action == "added":
-        return f"one {noun} more: {clipped(change.where)}"
-    better = "" if change.subject in ("guard", FRONTEND) else ", which is better: accept it"
-    better = f" ({change.remark})" if better and change.remark else better
-    return f"one {noun} fewer{better}: {clipped(change.where)}"
+    """Return in one line the break, recompile or guard that came or went."""
+    told = finding_in_words(change.subject, change.remark, is_added=change.action == "added")
+    return f"{told}: {clipped(change.where)}"
 
 
 def describe_field(change: Change) -> str:

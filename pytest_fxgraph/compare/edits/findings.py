@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.document.capture_notes import FRONTEND, NOUNS
+from pytest_fxgraph.document.capture_notes import NOUNS, finding_in_words
 
 # A reason, the function, and the statement: "number out of a tensor (item) in forward: y = x.item()".
 _BREAK = re.compile(r"(?P<reason>.*?) in (?P<function>[^:`]*): (?P<code>.*)", re.DOTALL)
@@ -39,9 +39,7 @@ def _is_finding(change: Change) -> bool:
 
 def _finding(graph: ComparedGraph, change: Change) -> Occurrence:
     word = "more" if change.action == "added" else "fewer"
-    text = f"one {NOUNS[change.subject]} {word}"
-    if word == "fewer" and change.subject not in ("guard", FRONTEND):
-        text += f" ({change.remark})" if change.remark else ", which is better: accept it"
+    text = finding_in_words(change.subject, change.remark, is_added=change.action == "added")
     site = graph.site("")._replace(where=change.source or "")
     key = (change.subject, word, change.operator)
     where = change.where[len(graph.prefix) :]

@@ -206,7 +206,7 @@ def _operand_text(index: GraphIndex, call: int, name: str, operand: str, is_adde
 
 def _tensor(index: GraphIndex, position: int, is_new: bool = False) -> str:
     path = index.nodes[position].target
-    record = next((each for each in index.document.state if each.path == path), None)
+    record = index.state.get(path)
     if record is None:
         return described_state(path, "")
     noun = f"a new {record.kind}" if is_new else f"the {record.kind}"
@@ -215,7 +215,7 @@ def _tensor(index: GraphIndex, position: int, is_new: bool = False) -> str:
 
 def _role(index: GraphIndex, position: int) -> str:
     path = index.nodes[position].target
-    record = next((each for each in index.document.state if each.path == path), None)
+    record = index.state.get(path)
     return f"{record.kind if record else 'attribute'} {path.rpartition('.')[2]}"
 
 
