@@ -40,6 +40,10 @@ class ArchiveError(GateError, ValueError):
     """A `.pt2` file that cannot be read, or that executes a part of itself when torch loads it."""
 
 
+class RecordingError(GateError, ValueError):
+    """A recording that cannot be written, read or compared."""
+
+
 class DocumentError(GateError):
     """A graph that no golden can hold, because the text of one of its values changes from run to run."""
 

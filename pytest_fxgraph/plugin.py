@@ -72,6 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
         register(config.stash[COLLECTED_SOURCES], "fxgraph-collected-sources")
     if needs_goldens and not settings.is_worker(config):
         _enable_golden_session(config)
+    if config.getoption("fx_record"):
+        from pytest_fxgraph.recorder.session import Recorder
+
+        register(Recorder(config), "fxgraph-recorder")
 
 
 def _registered_record(config: pytest.Config) -> CollectionRecord:

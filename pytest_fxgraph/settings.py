@@ -306,6 +306,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="write for each numeric mismatch a script that reproduces it without the tests, below this folder",
     )
+    group.addoption(
+        "--fx-record",
+        metavar="DIR",
+        help="keep every graph that the run makes, of any suite, in this folder or at this URL, for `fxgraph replay`",
+    )
+    group.addoption("--fx-record-kinds", metavar="KINDS", help="with --fx-record: the kinds of graphs to keep")
     group.addoption("--fx-prune-golden", action="store_true", help="remove the goldens that no test asked for")
     group.addoption(
         "--fx-report",

@@ -17,7 +17,7 @@ from pytest_fxgraph.report.printable import printable_line
 
 # A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
 # verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
-_VERBS = ("show", "diff", "draw", "accept", "review", "report")
+_VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay")
 _COMPLETION = "completion"
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
 # deepdiff imports these, where they are installed, to know their types. Goldens hold texts alone.

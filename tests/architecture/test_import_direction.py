@@ -130,14 +130,21 @@ ORDER = (
     *("pytest_fxgraph.settings", "pytest_fxgraph.operator_dialects"),
     *("pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
     *("pytest_fxgraph.draw", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.hookspecs"),
-    *("pytest_fxgraph.goldens", "pytest_fxgraph.graph_difference", "pytest_fxgraph.captures"),
+    *("pytest_fxgraph.goldens", "pytest_fxgraph.recordings", "pytest_fxgraph.replay"),
+    *("pytest_fxgraph.graph_difference", "pytest_fxgraph.captures", "pytest_fxgraph.recorder"),
     *("pytest_fxgraph.operator_queries", "pytest_fxgraph.gate", "pytest_fxgraph.equivalence"),
     *("pytest_fxgraph.strategies", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.functions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),
 )
 
 
-WITHOUT_TORCH = ("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.draw", "pytest_fxgraph.command")
+WITHOUT_TORCH = (
+    *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.draw", "pytest_fxgraph.recordings"),
+    *("pytest_fxgraph.replay", "pytest_fxgraph.command"),
+)
+KNOW_TORCH_FX = (
+    *("fxcore.interop", "pytest_fxgraph.captures.torch_internals", "pytest_fxgraph.recorder.watched_functions"),
+)
 
 
 def place_of(name: str) -> str:
@@ -201,11 +208,8 @@ def test_a_file_imports_no_library_that_its_package_does_without(file):
     if name.startswith("fxcore"):
         forbidden["pytest_fxgraph"] = "fxcore knows nothing of the plugin"
         forbidden["pytest"] = "fxcore knows nothing of pytest"
-    if name not in ("fxcore.interop", "pytest_fxgraph.captures.torch_internals"):
-        forbidden["torch.fx"] = (
-            "fxcore.interop, and torch_internals of captures, know torch.fx; others look through "
-            "fxcore.torch_fx_registry"
-        )
+    if name not in KNOW_TORCH_FX:
+        forbidden["torch.fx"] = f"{', '.join(KNOW_TORCH_FX)} know it; others look through fxcore.torch_fx_registry"
     if name.startswith(WITHOUT_TORCH):
         forbidden["torch"] = forbidden["fxcore"] = "documents are compared and shown without torch"
     for package, reason in forbidden.items():

@@ -1,0 +1,93 @@
+"""The records of an index: a line of JSON each, in the order of the events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pytest_fxgraph.errors import RecordingError
+
+FORMAT = 1
+# How a graph came about. The fixtures' own graphs are `fixture`; `module` is an eager call, traced after its test.
+KINDS = ("fixture", "symbolic", "export", "dynamo", "aot", "make_fx", "module")
+
+
+class RunRecord(NamedTuple):
+    """The process that recorded: the first line of each index."""
+
+    process: str  # a name no other index has
+    arguments: Sequence[str]  # of pytest
+    kinds: Sequence[str]
+    environment: Mapping[str, str]  # versions of torch, Python, the plugin; the platform; the commit
+    worker: str = ""  # of pytest-xdist
+    format: int = FORMAT
+
+
+class GraphRecord(NamedTuple):
+    """One graph that a test made. The text of the graph lies in the store under its hash."""
+
+    test: str  # the test's id; "" outside any test
+    order: int  # among the graphs of the test
+    kind: str  # one of KINDS
+    model: str  # the class of the model or the name of the function, with its module
+    graph: str  # the hash that the store knows
+    line: str = ""  # the user's line that asked for the graph: `tests/test_model.py:12`
+    facts: Mapping[str, Any] = {}  # of a compilation: breaks, recompiles, guards
+
+
+class LeftOutRecord(NamedTuple):
+    """One graph that could not be kept."""
+
+    test: str
+    kind: str
+    model: str
+    reason: str
+    line: str = ""
+
+
+class OutcomeRecord(NamedTuple):
+    """The outcome of a test that ended."""
+
+    test: str
+    outcome: str  # passed, failed, skipped
+
+
+class EndRecord(NamedTuple):
+    """The end of the process: the last line of each index. A process without it was cut off."""
+
+    tests: int
+    graphs: int  # records of graphs
+
+
+Record = RunRecord | GraphRecord | LeftOutRecord | OutcomeRecord | EndRecord
+_NAMES: dict[str, type[Any]] = {
+    "run": RunRecord,
+    "graph": GraphRecord,
+    "left out": LeftOutRecord,
+    "test": OutcomeRecord,
+    "end": EndRecord,
+}
+_NAME_OF = {kind: name for name, kind in _NAMES.items()}
+
+
+def to_line(record: Record) -> str:
+    """Return a record as one line of JSON, without the line's end."""
+    return json.dumps({"record": _NAME_OF[type(record)], **record._asdict()}, ensure_ascii=False)
+
+
+def from_line(line: str, origin: str) -> Record:
+    """Read a line of an index. Raises RecordingError, naming `origin`, for any other text."""
+    try:
+        fields = json.loads(line)
+        record: Record = _NAMES[fields.pop("record")](**fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordingError(
+            f"cannot read {origin}: it is no record of an index ({str(error) or type(error).__name__}); "
+            "record the run again"
+        ) from None
+    if isinstance(record, RunRecord) and record.format != FORMAT:
+        raise RecordingError(
+            f"cannot read {origin}: its format is {record.format}, this version reads {FORMAT}; record the run again"
+        )
+    return record
