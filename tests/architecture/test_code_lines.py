@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def page_lines(source: str) -> int:
     return sum(1 for line in stripped if line and not line.startswith(("//", "/*", "*", "{#")))
 
 
+@cache
 def lines_of(package: str) -> int:
     folder = ROOT / package
     python = sum(python_lines(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py"))

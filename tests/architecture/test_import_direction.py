@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,15 @@ def module_name(file: Path) -> str:
 MODULES = {module_name(file): file for file in FILES}
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def imports_of(file: Path) -> Iterator[str]:
     """Yield the full name of everything that a file imports anywhere."""
     package = module_name(file) if file.name == "__init__.py" else module_name(file).rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -34,6 +40,7 @@ def imports_of(file: Path) -> Iterator[str]:
             yield from (f"{home}.{alias.name}" for alias in node.names)
 
 
+@cache
 def own_imports_of(file: Path) -> set[str]:
     """Return which files of ours a file imports. The lists of public names that packages keep do not count."""
     found = set()
@@ -180,7 +187,7 @@ def test_imports_run_down_between_packages(place):
 
 @pytest.mark.parametrize("package", [name for name, file in MODULES.items() if file.name == "__init__.py"])
 def test_a_package_says_in_a_line_what_lives_there(package):
-    docstring = ast.get_docstring(ast.parse(MODULES[package].read_text(encoding="utf-8")))
+    docstring = ast.get_docstring(tree_of(MODULES[package]))
 
     assert docstring is not None
     assert 20 < len(docstring.splitlines()[0]) <= 117
@@ -226,17 +233,18 @@ def test_files_and_functions_are_of_human_size(file):
     text = file.read_text(encoding="utf-8")
     assert text.count("\n") < LONGEST_FILE, "is there a second noun in it?"
 
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines: is there a second step in it?"
 
 
-TREES = {name: ast.parse(file.read_text(encoding="utf-8")) for name, file in MODULES.items()}
+def trees() -> dict[str, ast.Module]:
+    return {name: tree_of(file) for name, file in MODULES.items()}
 
 
 def test_a_file_assigns_nothing_to_objects_of_another_file():
-    found = {name: assigned for name, tree in TREES.items() if (assigned := list(foreign_assignments(tree)))}
+    found = {name: assigned for name, tree in trees().items() if (assigned := list(foreign_assignments(tree)))}
 
     assert not found, "declare a Seam in the lower file, and provide its function in the upper file"
 
@@ -257,8 +265,8 @@ def late():
 
 
 def test_a_seam_has_one_provider_and_it_stands_above():
-    declared = {(file, name) for file, tree in TREES.items() for name in seams_in(tree)}
-    provided = [(seam, file) for file, tree in TREES.items() for seam in seams_provided_in(tree)]
+    declared = {(file, name) for file, tree in trees().items() for name in seams_in(tree)}
+    provided = [(seam, file) for file, tree in trees().items() for seam in seams_provided_in(tree)]
 
     assert ("fxcore.serialization.pickling", "RETRACE") in declared
     assert sorted(seam for seam, _ in provided) == sorted(declared)
@@ -268,7 +276,7 @@ def test_a_seam_has_one_provider_and_it_stands_above():
 
 def test_no_text_names_a_file_that_could_not_be_imported():
     """A class that is looked up by the name of its file is used like an imported class."""
-    named = {name: modules_named_in_texts(tree) - {name} for name, tree in TREES.items()}
+    named = {name: modules_named_in_texts(tree) - {name} for name, tree in trees().items()}
     upward = {
         f"{name} names {each}"
         for name, others in named.items()
@@ -280,6 +288,7 @@ def test_no_text_names_a_file_that_could_not_be_imported():
     assert not upward
 
 
+@cache
 def reachable_from(name: str) -> set[str]:
     """Return the files that a file imports, directly or through other files."""
     found: set[str] = set()
