@@ -97,6 +97,7 @@ class Recorder:
     scope: Scope
     module_stack: OrderedDict[str, tuple[str, Any]]
     node_name_to_scope: dict[str, tuple[str, Any]]
+    proxy: Callable[..., Any]  # of a node; a method of TracerBase
 
     # Whether draws of random numbers, changes of mode and collectives are recorded without a proxy among the arguments.
     records_without_proxy: bool = False
@@ -159,10 +160,6 @@ class Recorder:
         if call is None or len(stack) != call.depth or stack.get(call.key) is not call.place:
             call = self._module_call = innermost_call(stack)  # a tracer of the user's changed the stack
         return call
-
-    def proxy(self, node: Node) -> Any:
-        """Return a proxy for the value of `node`."""
-        raise NotImplementedError
 
     def create_proxy(
         self,
