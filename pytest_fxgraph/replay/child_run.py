@@ -1,0 +1,133 @@
+"""A run of pytest in a process of its own, which records its graphs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from pytest_fxgraph.errors import RecordingError
+
+_GRACE = 10  # seconds between the request to end and the end by force
+_STDERR = 2
+# pytest's exit statuses after which a recording cannot be compared, with the next step.
+_NOT_USABLE = {
+    2: "pytest was interrupted, or could not collect the tests; its output names the error",
+    3: "pytest met an internal error; its output names it",
+    4: "pytest refused its arguments, or pytest-fxgraph of this release is not installed there; its output names them",
+    5: "pytest found no test; give the tests as arguments",
+}
+
+
+@dataclass(frozen=True)
+class ChildRun:
+    """The end of a run that recorded."""
+
+    place: str  # of the recording
+    status: int | None  # of pytest; negative: the number of the signal that ended it; None after the timeout
+    seconds: float
+    command: str
+
+    @property
+    def problem(self) -> str:
+        """The reason why the recording cannot be compared; "" for a whole recording, also of failed tests."""
+        if self.status in (0, 1):
+            return ""
+        if self.status is None:
+            return f"the run was ended after {self.seconds:.0f} seconds, its time limit; give it more time"
+        if self.status < 0:
+            return f"the process was ended by {_signal_name(-self.status)}; its output may name the reason"
+        return _NOT_USABLE.get(self.status, f"pytest ended with status {self.status}; its output names the reason")
+
+
+def record_in_child(
+    place: str,
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> ChildRun:
+    """Run `PYTHON -m pytest --fx-record PLACE ARGUMENTS` in a folder and wait for its end.
+
+    The output of pytest goes to stderr. The run writes no compiled files beside the sources. `environment` replaces
+    the environment of this process. `place` is a URL or an absolute path. An interrupt ends the run and its children.
+    Raises RecordingError if the interpreter cannot be started.
+    """
+    command = [python, "-m", "pytest", "--fx-record", place, *arguments]
+    given = {**(os.environ if environment is None else environment), "PYTHONDONTWRITEBYTECODE": "1"}
+    begin = time.monotonic()
+    try:
+        # A group of its own: the end of the run is the end of its workers, too.
+        process = subprocess.Popen(
+            command, cwd=folder, env=given, stdin=subprocess.DEVNULL, stdout=_STDERR, start_new_session=True
+        )
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RecordingError(f"cannot record with {python} in {folder}: {reason}; name an interpreter") from None
+    status: int | None = None
+    with _interrupted_when_terminated():
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if process.poll() is None:
+                _end(process)
+    return ChildRun(place, status, time.monotonic() - begin, shlex.join(command))
+
+
+@contextmanager
+def _interrupted_when_terminated() -> Iterator[None]:
+    """Turn SIGTERM into KeyboardInterrupt until the context ends, because SIGTERM ends Python without cleaning up."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask pytest to end, so that it tears its fixtures down, and then end the whole group."""
+    _send(process, signal.SIGINT)
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        _send(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+        process.wait()
+
+
+def _send(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, number)
+        else:
+            process.terminate()
+    except OSError:  # it has ended
+        pass
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from pytest_fxgraph.errors import RecordingError
+from pytest_fxgraph.recordings.recording import Recording
+from pytest_fxgraph.recordings.store import RecordingStore
+from pytest_fxgraph.replay.child_run import ChildRun, record_in_child
+
+SUITE = """
+    import torch, torch.fx
+
+    def test_a():
+        torch.fx.symbolic_trace(lambda x: x + 1)
+
+    def test_b():
+        assert False
+"""
+
+
+def write(folder, suite):
+    (folder / "test_it.py").write_text(textwrap.dedent(suite))
+    return folder
+
+
+def test_a_run_with_failed_tests_is_a_whole_recording(tmp_path):
+    folder = write(tmp_path, SUITE)
+
+    run = record_in_child(str(tmp_path / "kept"), ["-q", "-p", "no:cacheprovider"], folder=folder)
+
+    assert (run.status, run.problem) == (1, "")
+    recording = Recording.read(RecordingStore(run.place))
+    assert {test: found.outcome for test, found in recording.tests.items()} == {
+        "test_it.py::test_a": "passed",
+        "test_it.py::test_b": "failed",
+    }
+    assert sorted(path.name for path in folder.iterdir()) == ["kept", "test_it.py"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "arguments", "status", "words"),
+    [
+        ("import no_such_module", [], 2, "could not collect the tests"),
+        ("def test_a(): pass", ["--no-such-option"], 4, "refused its arguments"),
+        ("", [], 5, "found no test; give the tests as arguments"),
+        ("import os\ndef test_a(): os.abort()", [], -signal.SIGABRT, "ended by SIGABRT"),
+    ],
+)
+def test_a_run_without_a_whole_recording_says_why(tmp_path, suite, arguments, status, words):
+    run = record_in_child(str(tmp_path / "kept"), ["-q", *arguments], folder=write(tmp_path, suite))
+
+    assert run.status == status
+    assert words in run.problem
+
+
+def test_unknown_statuses_are_named():
+    assert "status 77" in ChildRun("place", 77, 0.0, "").problem
+    assert "signal 77" in ChildRun("place", -77, 0.0, "").problem
+
+
+def test_a_run_beyond_its_time_is_ended(tmp_path):
+    folder = write(tmp_path, "import time\ndef test_a(): time.sleep(600)")
+
+    run = record_in_child(str(tmp_path / "kept"), ["-q"], folder=folder, timeout=5)
+
+    assert run.status is None
+    assert "its time limit; give it more time" in run.problem
+
+
+def test_an_interpreter_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(RecordingError, match=r"cannot record with /no/python in .*: no such file or directory"):
+        record_in_child(str(tmp_path / "kept"), [], folder=tmp_path, python="/no/python")
+
+
+def test_the_environment_replaces_the_own(tmp_path):
+    folder = write(tmp_path, "import os\ndef test_a(): assert os.environ['WORD'] == 'given'")
+
+    run = record_in_child(str(tmp_path / "kept"), ["-q"], folder=folder, environment={**os.environ, "WORD": "given"})
+
+    assert run.status == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_and_its_children(tmp_path, number):
+    child = f"import subprocess, sys\ndef test_a():\n    subprocess.run([{sys.executable!r}, '-c', {_WAITS!r}])"
+    folder = write(tmp_path, child)
+    command = f"from pathlib import Path; from {record_in_child.__module__} import record_in_child as run; "
+    command += f"run({str(tmp_path / 'kept')!r}, ['-q'], folder=Path({str(folder)!r}))"
+    process = subprocess.Popen([sys.executable, "-c", command], stderr=subprocess.DEVNULL)
+    while not (folder / "began").exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+
+    process.send_signal(number)
+
+    assert process.wait(30) != 0
+    grandchild = int((folder / "began").read_text())
+    for _ in range(100):
+        if not _is_alive(grandchild):
+            break
+        time.sleep(0.1)
+    assert not _is_alive(grandchild)
+
+
+# Written under another name first, because an empty file would be read.
+_WAITS = "import os, time; open('begins', 'w').write(str(os.getpid())); os.rename('begins', 'began'); time.sleep(600)"
+
+
+def _is_alive(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
