@@ -11,6 +11,8 @@ from pytest_fxgraph.compare.changed_records import deep_diff
 if TYPE_CHECKING:
     from deepdiff import DeepDiff
 
+    from pytest_fxgraph.compare.isomorphism import Alignment
+
 # From the least to the most harmful; a Difference has the class of its worst change.
 CLASSES = ("cosmetic", "order", "arguments", "wiring", "operators", "signature", "state", "cost")
 
@@ -68,6 +70,8 @@ class Difference:
     edits: tuple[Edit, ...] = ()  # the most telling first; a change belongs to one edit at most
     # The differing records as texts, obtained records aligned with expected records: see `ChangedRecords`.
     records: tuple[Mapping[str, Any], Mapping[str, Any]] = field(default=({}, {}), repr=False, compare=False)
+    # The compared documents and their pairs of nodes; None without pairs, or with other spelling.
+    alignment: Alignment | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_empty(self) -> bool:

@@ -23,6 +23,7 @@ class Alignment:
         self.obtained_of = [-1] * len(expected.nodes)
         self.expected_of = [-1] * len(obtained.nodes)
         self.is_isomorphism = False
+        self.inner: dict[str, Alignment] = {}  # of the differing graphs inside, by the path of the module
 
     def pair(self, expected: int, obtained: int) -> None:
         """Pair two nodes that have no partner yet."""

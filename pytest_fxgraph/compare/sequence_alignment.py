@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from operator import lt
 
 # Above this number of edits, graphs have little in common and an exact answer is too expensive.
 MOST_EDITS = 300
@@ -121,6 +122,8 @@ def anchors(expected: Sequence[int], obtained: Sequence[int]) -> list[tuple[int,
 
 def longest_increasing(numbers: Sequence[int]) -> list[int]:
     """Return the indices of a longest increasing subsequence of distinct numbers."""
+    if all(map(lt, numbers, numbers[1:])):  # 10 times as fast as the loop
+        return [*range(len(numbers))]
     ends: list[int] = []  # the smallest last number of an increasing subsequence of each length
     ends_at: list[int] = []
     before: list[int] = []

@@ -29,7 +29,8 @@ def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple
     comparison = _Comparison(expected, obtained, records)
     difference = comparison.difference(changed_fields(records))
     edits = recognised_edits([*comparison.graphs()], difference.changes) if difference.changes else ()
-    difference = replace(difference, edits=edits, records=(records.expected, records.obtained))
+    records_of_both = records.expected, records.obtained
+    difference = replace(difference, edits=edits, records=records_of_both, alignment=comparison.alignment)
     return difference, comparison.alignment
 
 
@@ -53,7 +54,9 @@ class _Comparison:
             if other is None or module.graph is None or other.graph is None or module.graph == other.graph:
                 continue
             graphs = graph_index_of(module.graph), graph_index_of(other.graph)
-            yield path, _Comparison(*graphs, self._records.add_graph(path))
+            inner = _Comparison(*graphs, self._records.add_graph(path))
+            self.alignment.inner[path] = inner.alignment
+            yield path, inner
 
     def graphs(self, prefix: str = "") -> Iterator[ComparedGraph]:
         """Yield the compared graph and the graphs inside of it, with the beginning of the names in their changes."""

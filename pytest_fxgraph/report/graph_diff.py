@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.difference import Change
@@ -34,68 +33,90 @@ def node_line(node: NodeRecord) -> str:
 class GraphDiff:
     """The lines of two graphs side by side, in an order that holds the lines of each graph in its own order.
 
-    Aligned nodes of one operator have the golden's name on both sides, as in the golden after an update, unless
-    `keeps_names`: a renumbered node is no difference. `hunks` shows each line once.
+    Nodes are paired here unless a comparison hands over its `alignment`. Aligned nodes of one operator have the
+    golden's name on both sides, as in the golden after an update, unless `keeps_names`: a renumbered node is no
+    difference. `hunks` shows each line once.
     """
 
-    def __init__(self, expected: GraphDocument, obtained: GraphDocument, *, keeps_names: bool = False) -> None:
+    def __init__(
+        self,
+        expected: GraphDocument,
+        obtained: GraphDocument,
+        alignment: Alignment | None = None,
+        *,
+        keeps_names: bool = False,
+    ) -> None:
         self._keeps_names = keeps_names
-        terms = obtained if keeps_names else in_expected_terms(expected, obtained)
-        alignment = align(graph_index_of(expected), graph_index_of(terms))
+        if alignment is None:
+            terms = obtained if keeps_names else in_expected_terms(expected, obtained)
+            alignment = align(graph_index_of(expected), graph_index_of(terms))
+        self._alignment = alignment
         self._names = {} if keeps_names else _golden_names(alignment)
+        expected, obtained = alignment.expected.document, alignment.obtained.document
         self._records: dict[str, tuple[Sequence[_Record], Sequence[_Record]]] = {
-            "node": (expected.nodes, terms.nodes),
-            "module": (expected.modules, terms.modules),
-            "state": (expected.state, terms.state),
+            "node": (expected.nodes, obtained.nodes),
+            "module": (expected.modules, obtained.modules),
+            "state": (expected.state, obtained.state),
         }
-        self._traced = {"node": obtained.nodes, "module": obtained.modules, "state": obtained.state}
-        pairs = {part: _pairs_of_paths(*self._records[part]) for part in ("module", "state")}
-        pairs["node"] = alignment.pairs()
-        self._order = {part: _merged(pairs[part], *map(len, sides)) for part, sides in self._records.items()}
-        self._shown: dict[str, set[int]] = {part: set() for part in self._order}
+        self._orders: dict[str, list[Pair]] = {}
+        self._all_numbers: dict[str, Mapping[Place, int]] = {}
+        self._shown: dict[str, set[int]] = {part: set() for part in self._records}
         self._inner: dict[str, GraphDiff | None] = {}
 
     def lines(self, part: str = "node") -> list[str]:
         """Return all lines of a part: "node", "module" or "state"."""
-        return [line for number in range(len(self._order[part])) for line in self._lines_at(part, number)]
+        return [line for number in range(len(self._order(part))) for line in self._lines_at(part, number)]
 
     def hunks(self, places: Iterable[Place]) -> list[str]:
         """Return the lines around places, without lines that an earlier hunk shows; [] if none of them is a change.
 
         `  ...` stands between lines that are no neighbours.
         """
-        own: dict[str, set[int]] = {part: set() for part in self._order}
+        own: dict[str, set[int]] = {part: set() for part in self._records}
         inside: dict[str, list[Place]] = {}
         for side, part, name in places:
             path, slash, rest = name.partition("/")
             if slash:
                 inside.setdefault(path, []).append((side, part, rest))
-            elif (number := self._numbers.get((side, part, name))) is not None:
-                own["node" if part == "input" else part].add(number)
+                continue
+            of_part = "node" if part == "input" else part
+            number = self._numbers(of_part).get((side, part, name))
+            if number is not None:
+                own[of_part].add(number)
         lines = [line for part, numbers in own.items() for line in self._hunk(part, numbers)]
         for path, found in inside.items():
             if (inner := self._inner_diff(path)) is not None:
                 lines += inner.hunks(found)
         return lines
 
-    @cached_property
-    def _numbers(self) -> dict[Place, int]:
-        """The number in the order of each line, by the names that changes give it."""
+    def _order(self, part: str) -> list[Pair]:
+        if part not in self._orders:
+            sides = self._records[part]
+            pairs = self._alignment.pairs() if part == "node" else _pairs_of_paths(*sides)
+            self._orders[part] = _merged(pairs, *map(len, sides))
+        return self._orders[part]
+
+    def _numbers(self, part: str) -> Mapping[Place, int]:
+        """Return the number in the order of each line of a part, by the names that changes give it."""
+        if part in self._all_numbers:
+            return self._all_numbers[part]
         found: dict[Place, int] = {}
-        for part, order in self._order.items():
-            sides = self._records[part][0], self._traced[part]
+        order = self._order(part)
+        for side, records in enumerate(self._records[part]):
             for number, pair in enumerate(order):
-                for side, position in enumerate(pair):
-                    if position < 0:
-                        continue
-                    record = sides[side][position]
-                    found[side, part, str(record[0])] = number
-                    if isinstance(record, NodeRecord) and record.op == "placeholder":
-                        found[side, "input", record.target] = number
+                if pair[side] < 0:
+                    continue
+                record = records[pair[side]]
+                found[side, part, record[0]] = number
+                if isinstance(record, NodeRecord) and record.op == "placeholder":
+                    found[side, "input", record.target] = number
+        self._all_numbers[part] = found
         return found
 
     def _hunk(self, part: str, numbers: set[int]) -> list[str]:
-        shown, order = self._shown[part], self._order[part]
+        if not numbers:
+            return []
+        shown, order = self._shown[part], self._order(part)
         around = _AROUND if part == "node" else 0
         wanted = {near for each in numbers - shown for near in range(each - around, each + around + 1)} - shown
         lines: list[str] = []
@@ -114,7 +135,7 @@ class GraphDiff:
         return lines
 
     def _lines_at(self, part: str, number: int) -> Iterator[str]:
-        position, partner = self._order[part][number]
+        position, partner = self._order(part)[number]
         expected, obtained = self._records[part]
         before = _text_of(expected[position]) if position >= 0 else None
         after = _text_of(self._renamed(obtained[partner])) if partner >= 0 else None
@@ -139,7 +160,11 @@ class GraphDiff:
         if path not in self._inner:
             modules = [each for side in self._records["module"] for each in side if isinstance(each, ModuleRecord)]
             graphs = [each.graph for each in modules if each.path == path and each.graph is not None]
-            self._inner[path] = GraphDiff(*graphs, keeps_names=self._keeps_names) if len(graphs) > 1 else None
+            inner = None
+            if len(graphs) > 1:
+                alignment = self._alignment.inner.get(path)
+                inner = GraphDiff(graphs[0], graphs[1], alignment, keeps_names=self._keeps_names)
+            self._inner[path] = inner
         return self._inner[path]
 
 
@@ -191,11 +216,12 @@ def _merged(pairs: Collection[Pair], size: int, obtained_size: int) -> list[Pair
     order: list[Pair] = []
     last, last_obtained = 0, 0
     for position, partner in (*fixed, (size, obtained_size)):
-        order += [(lone, -1) for lone in range(last, position)]
-        order += [(-1, lone) for lone in range(last_obtained, partner)]
-        order += [(position, partner)] if position < size or partner < obtained_size else []
+        if last < position or last_obtained < partner:
+            order += [(lone, -1) for lone in range(last, position)]
+            order += [(-1, lone) for lone in range(last_obtained, partner)]
+        order.append((position, partner))
         last, last_obtained = position + 1, partner + 1
-    return order
+    return order[:-1]
 
 
 def _text_of(record: _Record) -> str:

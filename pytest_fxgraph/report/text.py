@@ -242,7 +242,7 @@ def _remarks(difference: Difference) -> list[str]:
 
 def _diff_lines(difference: Difference, expected: GraphDocument, obtained: GraphDocument) -> list[str]:
     """Return one hunk of the diff for each edit, at its first place, and for the likeliest causes of the rest."""
-    diff = GraphDiff(expected, obtained, keeps_names=difference.level == "exact")
+    diff = GraphDiff(expected, obtained, difference.alignment, keeps_names=difference.level == "exact")
     lines: list[str] = []
     for edit in difference.edits[:_MOST_HUNKS]:
         lines += _headed(f"around {_place_of(edit, difference.edits)}", diff.hunks(_lines_of(edit)))

@@ -9,6 +9,7 @@ import pytest
 from fixtures.documents import document, node
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
+from pytest_fxgraph.report import graph_diff
 from pytest_fxgraph.report.graph_diff import GraphDiff, node_line, places_of
 
 CHAIN = "%x = input x\n%a = f(%x)\n%b = g(%a)\n%c = h(%b)\n%d = k(%c)\n%e = l(%d)\nreturn %e"
@@ -151,3 +152,42 @@ def test_the_lines_of_a_diff_are_both_graphs(seed):
     assert not {line[2:] for line in hunks if line[0] == " "} & {line[2:] for line in hunks if line[0] != " "}
     numbered = [line for line in hunks if " = " in line]
     assert len(numbered) == len(set(numbered))
+
+
+INNER = "%x = input x\n%a = {}(%x)\nreturn %a"
+OUTER = "%x = input x\n%u = get w\n%c = torch.{}(%x)\n%a = self.part(%c)\nreturn %a"
+
+
+def nested(outer: str, inner: str):
+    part = ModuleRecord("part", "torch.fx.GraphModule", graph=document(INNER.format(inner)))
+    return document(OUTER.format(outer), modules=(part,), state=(StateRecord("w", "buffer", "float32[2]"),))
+
+
+@pytest.mark.parametrize("level", ["structure", "exact"])
+def test_a_diff_takes_the_pairs_of_nodes_from_the_comparison(level, monkeypatch):
+    expected, obtained = nested("cos", "f"), nested("sin", "g")
+    difference = compare_documents(expected, obtained, level=level)
+    is_exact = level == "exact"
+    if not is_exact:  # level `exact` compares inner graphs once more, under the traced names
+        monkeypatch.setattr(graph_diff, "align", None)
+
+    diff = GraphDiff(expected, obtained, difference.alignment, keeps_names=is_exact)
+    lines = diff.hunks(place for change in difference.changes for place in places_of(change))
+
+    # Levels but `exact` do not compare a tensor that no node reads.
+    assert ("  %u = self.w" in lines) is is_exact
+    assert [line for line in lines if line[0] != " "] == [
+        "- %c = torch.cos(%x)",
+        "+ %c = torch.sin(%x)",
+        "- %a = f(%x)",
+        "+ %a = g(%x)",
+    ]
+
+
+def test_a_diff_of_graphs_that_were_respelled_has_the_text_of_the_golden():
+    expected, obtained = document("%x = input x\n%a = .relu(%x)\nreturn %a"), document("%x = input x\nreturn %x")
+    difference = compare_documents(expected, obtained, normalize=True)
+
+    diff = GraphDiff(expected, obtained, difference.alignment)
+
+    assert "- %a = %x.relu()" in diff.lines()
