@@ -37,7 +37,7 @@ class GoldenWriteError(GoldenError, OSError):
 
 
 class ArchiveError(GateError, ValueError):
-    """A `.pt2` file that cannot be read, or that executes a part of itself when torch loads it."""
+    """A `.pt2` or `.onnx` file that cannot be read, or one that executes a part of itself when torch loads it."""
 
 
 class RecordingError(GateError, ValueError):

@@ -1,4 +1,4 @@
-"""The process in which the command reads a `.pt2` file: it loads the program by torch, and writes its golden text."""
+"""The process that reads a `.pt2` or `.onnx` file for the command: it loads the program, and writes its golden text."""
 
 from __future__ import annotations
 

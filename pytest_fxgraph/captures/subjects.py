@@ -18,7 +18,7 @@ from pytest_fxgraph.captures.onnx_graphs import onnx_graph
 from pytest_fxgraph.captures.tracing import TracedGraph, trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.errors import ArchiveError, SubjectError
-from pytest_fxgraph.goldens.archive_entries import ONNX_SUFFIX, check_archive, is_archive_path
+from pytest_fxgraph.goldens.archive_entries import ONNX_SUFFIX, check_archive, is_model_path
 
 # Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
 Adapter = Callable[[Any], Any]
@@ -109,12 +109,12 @@ def programs_of(subject: Any) -> dict[str, Any] | None:
 
 
 def only_program(subject: Any) -> Any:
-    """Return the program of a set with one program, or of a `.pt2` file, and any other subject as it is.
+    """Return the program of a set with one program, or of a `.pt2` or `.onnx` file, and any other subject as it is.
 
     Raises SubjectError for a set of several programs; the message names the way to one of them. Raises ArchiveError as
     `loaded_program` does.
     """
-    if is_archive_path(subject):
+    if is_model_path(subject):
         return loaded_program(subject)
     programs = programs_of(subject)
     if programs is None:
@@ -173,11 +173,11 @@ def _weights_only(is_forced: bool) -> Iterator[None]:
 
 
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
-    """Return the eager model: a module or function as it is, the program of a `.pt2` file, else what an adapter makes.
+    """Return the eager model: a module or function as it is, the program of a file, else what an adapter makes.
 
     Raises ArchiveError as `loaded_program` does.
     """
-    if is_archive_path(subject):
+    if is_model_path(subject):
         return loaded_program(subject)
     if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)) or is_exported_program(subject):
         return subject
@@ -266,7 +266,7 @@ def _no_subject_message(subject: Any) -> str:
     return (
         f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
         "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
-        "a torch.export.ExportedProgram, a manager or dict of these, the path of a .pt2 file, a Capture, "
+        "a torch.export.ExportedProgram, a manager or dict of these, the path of a .pt2 or .onnx file, a Capture, "
         "or something that a pytest_fxgraph_adapt hook turns into one of these"
     )
 

@@ -1,4 +1,4 @@
-"""The golden text of a `.pt2` file, from a process that has torch."""
+"""The golden text of a `.pt2` or `.onnx` file, from a process that has torch."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def add_diff(commands: Any) -> None:
         help=f"{', '.join(LEVELS)}; default: the level of the test for a received file, else structure",
     )
     level.add_argument("--cost", action="store_const", const="cost", dest="level", help="the same as --level cost")
-    parser.add_argument("expected", metavar="A", help="a golden or .pt2 file, a folder, or any at a git revision")
+    parser.add_argument("expected", metavar="A", help="a golden, .pt2 or .onnx file, folder, or one at a git revision")
     parser.add_argument("obtained", metavar="B", help="what to compare with A, of the same sort")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write it as a page with pictures; its name ends in .html"

@@ -25,7 +25,7 @@ def add_draw(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help=f"the picture; its name ends in {', '.join(ENDINGS)}"
     )
-    parser.add_argument("golden", metavar="G", help="a golden or .pt2 file, or one at a git revision")
+    parser.add_argument("golden", metavar="G", help="a golden, .pt2 or .onnx file, or one at a git revision")
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_run)

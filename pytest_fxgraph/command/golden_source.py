@@ -1,4 +1,4 @@
-"""Goldens and `.pt2` files that the command finds and reads: on disk, in folders, in git revisions."""
+"""Goldens, `.pt2` and `.onnx` files that the command finds and reads: on disk, in folders, in git revisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_fxgraph.command.project import from_rootdir
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
-from pytest_fxgraph.goldens.archive_entries import is_archive_path
+from pytest_fxgraph.goldens.archive_entries import is_model_path
 from pytest_fxgraph.goldens.files import SUFFIX, is_received
 from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 
@@ -112,7 +112,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 def golden_place(text: str, *, trusts: bool = False) -> GoldenPlace:
     """Return the goldens at a path or at `revision:path`. Raises GoldenMissingError for an empty place.
 
-    A `.pt2` file is a golden of its program; without `trusts`, to read one that torch executes is an ArchiveError.
+    A `.pt2` or `.onnx` file is a golden of its program. Without `trusts`, one that torch executes is an ArchiveError.
     """
     if text == os.devnull:  # git names the null device for a new or removed file
         return GoldenPlace(text, False, {})
@@ -131,8 +131,8 @@ def golden_place(text: str, *, trusts: bool = False) -> GoldenPlace:
 
 
 def _golden_file(name: str, read: Callable[[], bytes], trusts: bool, *, is_on_disk: bool = False) -> GoldenFile:
-    """Return a golden, or a `.pt2` file as the golden of its program. The program is loaded once."""
-    if is_archive_path(name):
+    """Return a golden, or a `.pt2` or `.onnx` file as the golden of its program. The program is loaded once."""
+    if is_model_path(name):
         read = cache(partial(text_of_archive, name, None if is_on_disk else read, trusts=trusts))
     return GoldenFile(name, read)
 

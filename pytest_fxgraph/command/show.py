@@ -36,7 +36,7 @@ def add_show(commands: Any) -> None:
     part.add_argument("--cost", action="store_true", help="print the costs of the graph, a line per module")
     parser.add_argument("--full", action="store_true", help="print every node, also those of blocks that repeat")
     parser.add_argument(
-        "goldens", metavar="G", nargs="+", help="a golden or .pt2 file, a folder, or any at a git revision"
+        "goldens", metavar="G", nargs="+", help="a golden, .pt2 or .onnx file, folder, or one at a git revision"
     )
     add_trust(parser)
     add_color(parser)

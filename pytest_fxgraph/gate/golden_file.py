@@ -80,7 +80,6 @@ class GoldenFiles:
         with nullcontext() if runs_examples(options) else gc_paused():
             obtained = ObtainedGraph(subject, options, terms, hooks, program)
             place = TestFile(self._item, self._attempt, self._store, self._serving(base), obtained)
-            place.is_first = options.get("name") is None and program is None and self._attempt.unnamed == 1
             outcome = Outcome(str(self._item.nodeid), place.shown, terms.level, "matched", terms=terms.to_dict())
             try:
                 return compare(place, obtained, outcome)
@@ -128,7 +127,6 @@ class TestFile(TestPlace):
     """A golden file of a test."""
 
     has_variants = True
-    is_first = False  # no name and no number tells the golden from others of the test
 
     def __init__(
         self,
@@ -184,11 +182,10 @@ class TestFile(TestPlace):
         """Describe the missing golden, and a golden of the test that lies elsewhere."""
         from pytest_fxgraph.gate.elsewhere import goldens_elsewhere
 
-        written = "it" if self.is_first and self.is_alone else "the goldens of this test"
         return (
             f"there is no golden {printable_line(self.shown)}",
             *goldens_elsewhere(self._item, self._path),
-            f"look at the graph below, then write {written}: {command}",
+            f"look at the graph below, then write the goldens of this test: {command}",
         )
 
     def with_digest(self, outcome: Outcome, text: str | None) -> Outcome:

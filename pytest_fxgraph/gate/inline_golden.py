@@ -107,10 +107,9 @@ class InlineText(TestPlace):
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe a call without a text."""
-        written = "it" if self.is_alone else "the goldens of this test"
         return (
             f"the inline golden {printable_line(self.shown)} has no text yet",
-            f"look at the graph below, then have {written} written: {command}" if command else reason,
+            f"look at the graph below, then write the goldens of this test: {command}" if command else reason,
         )
 
     def _first_line(self) -> int | None:

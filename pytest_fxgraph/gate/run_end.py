@@ -207,7 +207,7 @@ class RunEnd:
             in_files = [each for each in outcomes.values() if each.inline is None]
             if in_files:
                 command = decide(self._config, "accept", "--cluster", key)
-                lines.append(f"accept the {counted(len(in_files), 'golden')} of cluster {key} in files with: {command}")
+                lines.append(f"accept the {counted(len(in_files), 'golden file')} of cluster {key} with: {command}")
                 break
         return lines
 

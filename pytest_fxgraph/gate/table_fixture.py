@@ -164,7 +164,7 @@ class TableRow(TestPlace):
         return (
             f"{table} has no row {self._name!r}",
             f"  it would be: {self._obtained.words()}",
-            f"  write {'it' if self.is_alone else 'the goldens of this test'}: {command}",
+            f"  write the goldens of this test: {command}",
         )
 
     def in_own_words(self, error: GoldenError) -> GoldenError:

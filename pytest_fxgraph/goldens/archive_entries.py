@@ -52,8 +52,8 @@ _PLAIN = (
 )
 
 
-def is_archive_path(subject: object) -> bool:
-    """Return whether a subject or an argument is the path of a `.pt2` or `.onnx` file."""
+def is_model_path(subject: object) -> bool:
+    """Return whether a subject or an argument is the path of a file with a model: `.pt2` or `.onnx`."""
     return isinstance(subject, (str, os.PathLike)) and os.fsdecode(subject).endswith((SUFFIX, ONNX_SUFFIX))
 
 

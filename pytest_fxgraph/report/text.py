@@ -135,7 +135,7 @@ def short_lines(
         f"  compared at level {difference.level}{f'; {right} with' * bool(command)}",
         *([f"    {command}"] if command else []),
     ]
-    lines.extend([f"  in all: {more}"] if more and len(lines) + len(end) < _MOST_SHORT_LINES else [])
+    lines.extend([f"  total: {more}"] if more and len(lines) + len(end) < _MOST_SHORT_LINES else [])
     return [printable(line) for line in (*lines, *end)]
 
 
@@ -285,5 +285,5 @@ def _counted_by_class(difference: Difference) -> str:
     counts = Counter(change.kind for change in difference.changes)
     if len(difference.changes) + difference.omitted < 2:
         return ""
-    counted = [f"{counts[kind]} {kind}" for kind in reversed(CLASSES) if counts[kind]]
-    return ", ".join(counted) + (f", and {difference.omitted} not listed" if difference.omitted else "")
+    told = [counted(counts[kind], f"{kind.removesuffix('s')} change") for kind in reversed(CLASSES) if counts[kind]]
+    return ", ".join(told) + (f", and {difference.omitted} not listed" if difference.omitted else "")

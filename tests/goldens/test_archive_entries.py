@@ -12,7 +12,7 @@ import torch
 
 from fixtures import exported_archives as archives
 from pytest_fxgraph.errors import ArchiveError
-from pytest_fxgraph.goldens.archive_entries import check_archive, is_archive_path
+from pytest_fxgraph.goldens.archive_entries import check_archive, is_model_path
 
 REMEDY = "ask its author"
 
@@ -28,10 +28,11 @@ def path(tmp_path):
     return archives.saved(tmp_path / "model.pt2")
 
 
-def test_a_path_of_an_archive_is_told_by_its_end(tmp_path):
-    assert is_archive_path("model.pt2")
-    assert is_archive_path(tmp_path / "model.pt2")
-    assert not any(map(is_archive_path, ["model.pt", b"model.pt2", 2, None, torch.nn.ReLU()]))
+def test_a_path_of_a_file_with_a_model_is_told_by_its_end(tmp_path):
+    assert is_model_path("model.pt2")
+    assert is_model_path("model.onnx")
+    assert is_model_path(tmp_path / "model.pt2")
+    assert not any(map(is_model_path, ["model.pt", "model.onnx.yaml", b"model.pt2", 2, None, torch.nn.ReLU()]))
 
 
 @pytest.mark.parametrize("save", [archives.saved, archives.saved_as_by_torch_2_6])

@@ -407,7 +407,7 @@ def test_edits_come_first_and_the_rest_follows_as_without_edits():
         f"{GOLDEN} does not match: {told}",
         "  in blocks.0; model.py:3: x = f(x)",
         "  and norm moved",
-        "  in all: 3 operators",
+        "  total: 3 operator changes",
         "  compared at level structure; if the new graph is right, accept it with",
         f"    {COMMAND}",
     ]

@@ -23,7 +23,8 @@ class TestNet:
 def commands(result: pytest.RunResult) -> list[list[str]]:
     """Return the commands of all failures, as a shell splits them, without `pytest` itself."""
     found = [
-        re.fullmatch(r"E +(?:look at .* write it: )?(pytest --fx-update-golden .*)", line) for line in result.outlines
+        re.fullmatch(r"E +(?:look at .* write the goldens of this test: )?(pytest --fx-update-golden .*)", line)
+        for line in result.outlines
     ]
     return [shlex.split(match[1])[1:] for match in found if match]
 

@@ -44,7 +44,7 @@ def test_goldens_that_differ_in_one_way_are_one_line_and_one_command(project):
     assert clusters.startswith("fx: 3 goldens differ in the same way (cluster ")
     assert clusters.endswith("): torch.neg -> torch.abs")
     assert re.fullmatch(
-        rf"fx: accept the 3 goldens of cluster (\w+) in files with: {RECEIVING}; fxgraph accept --cluster \1", accept
+        rf"fx: accept the 3 golden files of cluster (\w+) with: {RECEIVING}; fxgraph accept --cluster \1", accept
     )
     assert counts == "fx: 3 goldens differ"
 

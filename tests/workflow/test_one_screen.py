@@ -198,7 +198,7 @@ def test_a_cause_that_hits_many_goldens_is_told_once_with_its_cluster_and_the_co
     result, loud, received = project.run(), project.run("-vv"), project.run("--fx-received")
 
     result.stdout.fnmatch_lines(
-        ["fx: 4 goldens differ in the same way (cluster ??????): *", "fx: accept the 4 goldens of *"]
+        ["fx: 4 goldens differ in the same way (cluster ??????): *", "fx: accept the 4 golden files of *"]
     )
     cluster = next(re.search(r"cluster (\w{6})", line) for line in result.outlines if line.startswith("fx: 4"))
     assert cluster is not None
@@ -208,7 +208,7 @@ def test_a_cause_that_hits_many_goldens_is_told_once_with_its_cluster_and_the_co
     assert sum(line.startswith(f"{again} (cluster {key})") for line in result.outlines) == 3
     assert sum(line.startswith("edits (") for line in loud.outlines) == 4
     received.stdout.fnmatch_lines(
-        [f"fx: accept the 4 goldens of cluster {key} in files with: fxgraph accept --cluster {key}"]
+        [f"fx: accept the 4 golden files of cluster {key} with: fxgraph accept --cluster {key}"]
     )
 
 

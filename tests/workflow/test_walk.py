@@ -94,7 +94,8 @@ def test_a_graph_without_a_golden_can_be_looked_at_before_it_is_written(project)
     result.stdout.fnmatch_lines(
         [
             "E*there is no golden golden/test_net/test_net.yaml",
-            "E*look at the graph below, then write it: pytest --fx-update-golden test_net.py::test_net",
+            "E*look at the graph below, then write the goldens of this test: "
+            "pytest --fx-update-golden test_net.py::test_net",
             "*- fx golden golden/test_net/test_net.yaml -*",
             "golden/test_net/test_net.yaml would be",
             "*%linear = self.linear(%x)*",
