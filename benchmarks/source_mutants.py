@@ -12,9 +12,9 @@ tests that reach the changed line, after a run of the suite with pytest-cov:
 
     python -m pytest --cov=fxcore --cov=pytest_fxgraph --cov-context=test --cov-report=
 
-A line that the file does not know meets the usual groups. A group that exceeds its time limit has noticed the mutant.
-At the end, the tests that noticed something run without any mutant: a mutant is DOUBTFUL if its
-test fails there, too. The exit status is 1 if a mutant survived or is doubtful.
+At most 1,000 of these tests run, chosen by chance. A line that the file does not know meets the usual groups. A group
+that exceeds its time limit has noticed the mutant. At the end, the tests that noticed something run without any mutant:
+a mutant is DOUBTFUL if its test fails there, too. The exit status is 1 if a mutant survived or is doubtful.
 
 The same seed chooses the same mutants for as long as the sources stay the same. Read every survivor: it is a missing
 test, needless code, or a change that no caller can see.
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("fxcore", "pytest_fxgraph")
-MIRROR_LIMIT, GROUP_LIMIT = 120, 1800  # seconds
+GROUP_LIMIT = 900  # seconds
+_SAMPLES = 100, 1000  # tests that reach a line
 _MEMORY_LIMIT = 24 << 30  # bytes of address space: a mutant that allocates without end must not take the machine down
 _PASSED, _NOTHING_COLLECTED = 0, 5  # exit statuses of pytest
 _BROAD = {
@@ -73,8 +74,9 @@ _SWAPPED = {
 _NEGATED_WHEN_SWAPPED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _LARGEST_NUMBER = 100
 _STATEMENT_LINES = 10
-# What these decorate runs alike with other arguments, in all that a test can see.
+# These decorators and keywords change nothing that a test can see. `zip(strict=True)` finds our own bugs alone.
 _UNSEEN_DECORATORS = ("dataclass", "lru_cache")
+_UNSEEN_KEYWORDS = (("zip", "strict"), ("field", "repr"))
 
 
 @dataclass(frozen=True)
@@ -208,11 +210,13 @@ class _Finder(ast.NodeVisitor):
         self._add("jump", node, "break")
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Hand starred arguments over as one."""
+        """Hand starred arguments over as one; leave keywords without effect alone."""
         for argument in node.args:
             if isinstance(argument, ast.Starred):
                 self._add("star", argument, self._text(argument.value))
-        self.generic_visit(node)
+        called = self._text(node.func)
+        seen = [keyword for keyword in node.keywords if (called, keyword.arg) not in _UNSEEN_KEYWORDS]
+        self._visit_all([node.func, *node.args, *seen])
 
     # Positions.
 
@@ -304,8 +308,8 @@ def importers_of(path: str, root: Path) -> list[str]:
     )
 
 
-def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[tuple[str, ...], int]]:
-    """Return the groups of tests that a mutant of a file meets, nearest first, each with its limit in seconds."""
+def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[str, ...]]:
+    """Return the groups of tests that a mutant of a file meets, nearest first."""
     mirror = mirror_of(path)
     folder = os.path.dirname(mirror)
     broad = _BROAD[path.partition("/")[0]]
@@ -316,16 +320,13 @@ def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[tuple[
         beside = tuple(sorted(test.relative_to(root).as_posix() for test in (root / "tests").glob("test_*.py")))
     else:
         beside = (folder,)
-    groups = [((mirror,), MIRROR_LIMIT), (importers, GROUP_LIMIT), (beside, GROUP_LIMIT)]
-    groups += [((each,), GROUP_LIMIT) for each in broad if not near]
-    there = [(tuple(each for each in paths if (root / each).exists()), limit) for paths, limit in groups]
-    return [(paths, limit) for paths, limit in there if paths]
+    groups = [(mirror,), importers, beside, *((each,) for each in broad if not near)]
+    there = [tuple(each for each in paths if (root / each).exists()) for paths in groups]
+    return [paths for paths in there if paths]
 
 
-def reaching_groups(
-    mutant: Mutant, reached: CoverageData, usual: list[tuple[tuple[str, ...], int]]
-) -> list[tuple[tuple[str, ...], int]]:
-    """Return the tests that reach the line of a mutant: those of the mirror, a hundred by chance, and all of them."""
+def reaching_groups(mutant: Mutant, reached: CoverageData, usual: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the tests that reach the line of a mutant: those of the mirror, then two samples of all."""
     contexts = reached.contexts_by_lineno(mutant.path)
     lines = sorted(line for line in contexts if mutant.line - _STATEMENT_LINES < line <= mutant.line)
     # A line within a statement may have no entry of its own.
@@ -333,8 +334,10 @@ def reaching_groups(
     if not tests:
         return usual
     mirrored = tuple(test for test in tests if test.startswith(mirror_of(mutant.path) + "::"))
-    by_chance = tuple(random.Random(0).sample(tests, min(100, len(tests))))
-    return [(each, GROUP_LIMIT) for each in dict.fromkeys((mirrored, by_chance, tuple(tests))) if each]
+    samples = [tuple(random.Random(0).sample(tests, min(size, len(tests)))) for size in _SAMPLES]
+    # coverage.py does not follow the tests into other processes. A line without an entry may run there.
+    elsewhere = [] if mutant.line in contexts else usual[:1]
+    return [each for each in dict.fromkeys((mirrored, *samples, *elsewhere)) if each]
 
 
 def copied_tree(root: Path, destination: Path) -> Path:
@@ -400,8 +403,8 @@ def run_mutant(mutant: Mutant, tree: Path, *, near: bool = False, reached: Cover
     start = time.monotonic()
     place.write_text(mutant.applied(source), encoding="utf-8")
     try:
-        for paths, limit in groups:
-            reason, failed = run_pytest(tree, paths, limit)
+        for paths in groups:
+            reason, failed = run_pytest(tree, paths, GROUP_LIMIT)
             if reason:
                 return Result(mutant, failed[0] if failed else "", paths, reason, time.monotonic() - start)
     finally:

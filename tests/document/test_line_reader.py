@@ -56,3 +56,14 @@ def test_facts_of_a_module_are_read():
     assert (record.path, record.training, record.name_from) == ("block.act", False, "torch")
     assert read_module('"odd path": torch.nn.ReLU(); training', "block.").path == "odd path"
     assert read_state("w: buffer int64[]", "block.").path == "block.w"
+
+
+def test_the_default_of_an_input_may_be_one_character():
+    assert read_node("input x = 3").record.args == read_node("input x =3").record.args == ("3",)
+
+
+def test_a_parameter_requires_grad_unless_its_line_says_otherwise_and_a_buffer_only_if_its_line_says_so():
+    facts = ["parameter float32[2]", "parameter float32[2]; no grad", "buffer float32[2]", "buffer float32[2]; no grad"]
+
+    assert [read_state(f"w: {fact}", "").requires_grad for fact in facts] == [True, False, False, False]
+    assert read_state("w: buffer float32[2]; requires grad", "").requires_grad

@@ -94,3 +94,7 @@ def test_whatever_strings_hold_the_references_around_them_are_found(before, afte
 
     assert references(text) == ["a", "b", "c"]
     assert rename_references(text, {"a": "c", "c": "a"}) == f"[%c, {between}, %a]"
+
+
+def test_each_character_has_the_shortest_escape():
+    assert string_text("\x1f ~\x7f\xff\u0100\uffff\U00010000") == r'"\x1f ~\x7f\xff\u0100\uffff\U00010000"'

@@ -72,3 +72,40 @@ def test_a_row_is_ordered_by_the_row_below_it_too():
     layers = layers_of(5, 0, 0, lines((0, 3), (1, 4), (2, 3)))
 
     assert layers.rows == ((0, 2, 1), (3, 4))
+
+
+def test_a_large_graph_has_these_layers():
+    edges = {0: (4, 10), 1: (10, 4), 2: (8, 10), 3: (5, 8), 4: (5, 8), 5: (8, 10), 6: (8, 11), 7: (11, 10), 8: (11, 10)}
+    edges |= {12: (4, 9), 11: (14,), 7: (11, 10, 15), 13: (2,)}
+    pairs = [(source, target) for source, targets in edges.items() for target in targets]
+
+    layers = layers_of(12, 2, 2, lines(*pairs) | lines((10, 3), status="removed"))
+
+    assert layers.rows == (
+        *((12, 13), (9, 30, 2, 0, 1), (3, 4, 22, 16, 19), (6, 25, 26, 31, 5, 23, 17, 20)),
+        *((7, 28, 8, 32, 27, 24, 18, 21), (29, 11, 10), (15, 14)),
+    )
+    assert {(link.source, link.target): link.bends for link in layers.links if link.bends} == {
+        (0, 10): (16, 17, 18),
+        (1, 10): (19, 20, 21),
+        (2, 8): (22, 23),
+        (2, 10): (22, 23, 24),
+        (3, 8): (25,),
+        (4, 8): (26,),
+        (5, 10): (27,),
+        (6, 11): (28,),
+        (7, 15): (29,),
+        (12, 4): (30,),
+        (10, 3): (31, 32),
+    }
+
+
+def test_above_3000_bends_only_lines_over_few_layers_bend():
+    def bends(last: int) -> set[int]:
+        """Count the bends of the lines from each node of a chain to its last node."""
+        chain = lines(*((number, number + 1) for number in range(last)))
+        long = lines(*((number, last) for number in range(last - 1)))
+        return {len(link.bends) for link in layers_of(last + 1, 0, 0, chain | long).links}
+
+    assert bends(77) == {*range(77)}  # 2,926 bends
+    assert bends(78) == {*range(6)}  # 3,003 bends would be needed

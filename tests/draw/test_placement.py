@@ -8,7 +8,7 @@ from fixtures.documents import document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.picture import Picture
-from pytest_fxgraph.draw.placement import Box, Placement, placement_of
+from pytest_fxgraph.draw.placement import Box, Placement, clipped_label, node_size, placement_of
 from tests.architecture.test_import_direction import ROOT
 
 GOLDENS = sorted((ROOT / "golden/tests/zoo/test_goldens").glob("*.yaml"))[::12]
@@ -77,3 +77,88 @@ def test_a_value_passes_the_border_of_an_open_box_where_its_reader_is():
     starts = [line.points[0] for line in placed.lines]
     passing = [point for point in ends if point in starts]
     assert len(passing) == 2  # into the box, and out of it
+
+
+OVERLAY = """
+%x = input x : float32[2, 3]
+%w = get scale : float32[3]
+%a = torch.softmax(%x, dim=-1) : float32[2, 3] @ a_long_name_of_an_encoder.fc
+%b = torch.mul(%a, %w) : float32[2, 3] @ a_long_name_of_an_encoder
+%c = torch.exp(%b) : float32[2, 3] @ a_long_name_of_an_encoder
+%d = torch.neg(%c) : float32[2, 3]
+%e = torch.add(%d, %w) : float32[2, 3]
+return (%e, %a)
+"""
+
+
+def overlay() -> Picture:
+    """Return a picture with a state, a wide box, lines that bend and a changed, an added and a removed line."""
+    after = OVERLAY.replace("dim=-1", "dim=0").replace("add(%d", "add(%c")
+    return picture_of(document(OVERLAY), document(after), title="net")
+
+
+def table(drawn: Picture, placed: Placement) -> list[str]:
+    """List the boxes with corner and size, then the lines with their points."""
+    inner = {cluster.number: cluster.label for cluster in drawn.clusters}
+    boxes = [
+        f"{inner.get(box.child) or drawn.nodes[box.child].name}: {box.x:g} {box.y:g} {box.width:g} {box.height:g}"
+        for box in placed.boxes
+    ]
+    return [*boxes, *(" ".join(f"{x:g},{y:g}" for x, y in line.points) + f" {line.status}" for line in placed.lines)]
+
+
+def test_an_open_picture_has_these_places():
+    drawn = overlay()
+    placed = placement_of(drawn, drawn.all_opened())
+
+    assert (placed.width, placed.height) == (341.875, 521)
+    assert table(drawn, placed) == [
+        *("x: 110 12 25 24", "a: 12 70 221 54", "w: 251 85 54 24"),
+        "a_long_name_of_an_encoder: 94.625 158 211.25 177",
+        *("b: 180.25 207 40 24", "c: 180.25 265 40 24"),
+        *("d: 167.036 369 40 24", "e: 198.836 427 40 24", "output: 157.086 485 62 24"),
+        *("200.25,231 200.25,265 ", "200.25,289 200.25,335 ", "200.25,289 200.25,335 added"),
+        *("188.25,158 200.25,207 ", "212.25,158 200.25,207 ", "122.5,36 122.5,70 "),
+        "122.5,124 73.625,158 73.625,335 146.036,369 146.036,393 177.836,427 177.836,451 188.086,485 ",
+        "122.5,124 188.25,158 ",
+        "278,109 326.875,158 326.875,335 252.036,369 252.036,393 218.836,427 ",
+        *("278,109 212.25,158 ", "187.036,393 218.836,427 removed", "218.836,451 188.086,485 "),
+        *("200.25,335 187.036,369 ", "200.25,335 228.036,369 228.036,393 218.836,427 added"),
+    ]
+
+
+def test_a_closed_picture_has_these_places():
+    drawn = overlay()
+    placed = placement_of(drawn, {drawn.root.number})
+
+    assert (placed.width, placed.height) == (341.75, 385)
+    assert table(drawn, placed) == [
+        *("x: 110 12 25 24", "a: 12 70 221 54", "w: 251 85 54 24"),
+        "a_long_name_of_an_encoder: 94.75 158 211 41",
+        *("d: 167.036 233 40 24", "e: 198.836 291 40 24", "output: 157.086 349 62 24"),
+        "122.5,36 122.5,70 ",
+        "122.5,124 73.75,158 73.75,199 146.036,233 146.036,257 177.836,291 177.836,315 188.086,349 ",
+        *("122.5,124 200.25,158 ", "278,109 326.75,158 326.75,199 252.036,233 252.036,257 218.836,291 "),
+        *("278,109 200.25,158 ", "187.036,257 218.836,291 removed", "218.836,315 188.086,349 "),
+        *("200.25,199 187.036,233 ", "200.25,199 228.036,233 228.036,257 218.836,291 added"),
+    ]
+
+
+def test_a_box_is_as_wide_as_the_shape_below_it_and_a_label_has_at_most_38_characters():
+    sizes = {}
+    for digits in (9, 19, 20):
+        shape = f"[{'1' * digits}, {'2' * 18}]"
+        drawn = picture(f"%x = input x\n%a = torch.neg(%x) : float32{shape}\nreturn %a")
+        sizes[digits] = node_size(drawn.nodes[1])
+
+    assert sizes == {9: (161, 24), 19: (218, 24), 20: (218, 24)}
+    assert [len(clipped_label("n" * length)) for length in (37, 38, 39)] == [37, 38, 38]
+    assert clipped_label("n" * 39) == "n" * 37 + "…"
+
+
+def test_boxes_that_want_one_place_stand_18_pixels_apart_around_it():
+    drawn = picture("%x = input x\n%a = torch.neg(%x)\n%b = torch.exp(%x)\n%c = torch.sin(%x)\nreturn (%a, %b, %c)")
+    boxes = [box for box in placement_of(drawn, drawn.all_opened()).boxes if drawn.nodes[box.child].name in "abc"]
+
+    boxes.sort(key=lambda box: box.x)
+    assert [other.x - (box.x + box.width) for box, other in itertools.pairwise(boxes)] == pytest.approx([18, 18])

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from fixtures.documents import document
 from pytest_fxgraph.draw.builder import picture_of
-from pytest_fxgraph.draw.svg import path_text, svg_text
+from pytest_fxgraph.draw.svg import number_text, path_text, svg_text
 
 SPACE = "{http://www.w3.org/2000/svg}"
 HOSTILE = '</text><script>alert("1")</script>&\x1b[0m\u202e'
@@ -105,3 +105,55 @@ def test_a_box_that_values_of_several_shapes_leave_has_no_shape():
 
     assert svg_text(picture, picture.all_opened()).count('class="value"') == 3
     assert svg_text(picture, {picture.root.number}).count('class="value"') == 1
+
+
+def test_each_shape_is_drawn_to_the_letter():
+    before = (
+        "%x = input x : float32[2]\n%a = torch.sum(%x, dim=0) : float32[] @ enc\n%b = torch.neg(%a) @ enc\nreturn %b"
+    )
+    picture = picture_of(document(before), document(before.replace("dim=0", "dim=-1")), title="net")
+
+    closed = svg_text(picture, {picture.root.number}).split("\n")
+    opened = svg_text(picture, picture.all_opened()).split("\n")
+
+    assert closed[0].endswith('class="fx" width="126" height="181" viewBox="0 0 126 181" role="img">')
+    for line in (
+        '<text class="value" x="63" y="47">2</text>',
+        '<g class="folded module changed"><rect x="12" y="70" width="102" height="41" rx="6"/>'
+        '<text class="label" x="63" y="86">enc</text><text class="place" x="63" y="101">2 nodes ~1</text>'
+        "<title>enc</title></g>",
+    ):
+        assert line in closed
+    for line in (
+        '<g class="cluster module"><rect x="12" y="70" width="122" height="192" rx="8"/>'
+        '<text x="21" y="85">enc</text><title>enc</title></g>',
+        '<g class="node input "><rect x="60.5" y="12" width="25" height="24" rx="14"/>'
+        '<text class="label" x="73" y="28">x</text>'
+        r"<title>x\nname: x\noperation: placeholder\ntarget: x\nvalue: float32[2]</title></g>",
+        '<g class="node call changed"><rect x="24" y="119" width="98" height="39" rx="5"/>'
+        '<text class="label" x="73" y="135">sum(dim=-1)</text><text class="place" x="73" y="150">dim 0 → -1</text>'
+        '<circle class="sign" cx="24" cy="120" r="7"/><text class="sign" x="24" y="124">~</text>'
+        r"<title>a\nname: a\noperation: call_function\ntarget: torch.sum\nargs[0]: %x\ndim: -1\nvalue: float32[]\n"
+        "in module: enc</title></g>",
+    ):
+        assert line in opened
+
+
+def test_the_second_sheet_of_a_repetition_lies_5_pixels_aside_and_pushes_its_shape_down():
+    lines, before = ["%x = input x : float32[2]"], "x"
+    for number in range(60):
+        lines.append(f"%a{number} = torch.neg(%{before}) : float32[2] @ layers.{number}.part")
+        lines.append(f"%b{number} = torch.neg(%a{number}) : float32[2] @ layers.{number}.part")
+        before = f"b{number}"
+    picture = picture_of(document("\n".join([*lines, "%y = torch.exp(%b59)", "return %y"])), title="")
+
+    text = svg_text(picture, picture.opened(40))
+
+    assert '<rect x="29" y="335" width="248" height="41" rx="6"/><rect x="24" y="330" width="248" height="41"' in text
+    assert '<text class="value" x="148" y="388">2</text>' in text
+
+
+def test_a_coordinate_has_one_digit_after_the_point_and_no_exponent():
+    assert [number_text(number) for number in (99_999.94, 100_000, -100_000.4, 0.05, 7)] == [
+        *("99999.9", "100000", "-100000", "0.1", "7"),
+    ]

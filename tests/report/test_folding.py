@@ -133,3 +133,13 @@ def test_in_other_modules_and_at_other_lines_numbers_have_to_count_along():
 
     assert [group.is_at_one_line for group in groups] == [False] * len(groups)
     assert len(groups) > 1
+
+
+@pytest.mark.parametrize(("between", "others"), [(7, 1), (8, 0)])
+def test_a_change_joins_one_of_the_8_latest_groups_like_it(between, others):
+    # Numbers that fall make a group each.
+    apart = [rewired(number, f"%a_{number}", "%b_1") for number in range(99, 99 - between, -1)]
+
+    groups = folded([rewired(100, "%a_100", "%b_1"), *apart, rewired(101, "%a_101", "%b_1")])
+
+    assert len(groups[0].others) == others

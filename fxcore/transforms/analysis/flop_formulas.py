@@ -193,7 +193,7 @@ def _number(size: Any) -> int:
 def _interpolation(call: OperatorCall) -> int:
     name = "" if call.name in ("interpolate", "upsample") else call.name
     mode = name or str(operand(call, 3, "mode") or "nearest")
-    dimensions = max(1, len(tensors_in(call.result)[0].shape) - 2)
+    dimensions = len(tensors_in(call.result)[0].shape) - 2
     if "nearest" in mode:
         return 0
     taps = 4 if "cubic" in mode else 2

@@ -74,3 +74,11 @@ def test_what_is_neither_class_nor_path_is_refused():
 def test_a_path_without_module_is_refused_with_the_nearest_ones():
     with pytest.raises(LeafError, match=r"Net has no module at 'block.2'; it has 'block.1', 'block.0', 'block'"):
         fxcore.symbolic_trace(Net(), leaf_modules="block.2")
+
+
+def test_the_call_of_the_whole_model_and_no_other_node_has_the_reason():
+    graph_module = fxcore.symbolic_trace(Gate(), leaf_modules="auto", example_inputs=torch.ones(3))
+
+    reasons = [node.meta.get("leaf_reason", "") for node in graph_module.graph.nodes]
+    assert [bool(reason) for reason in reasons] == [False, True, False]
+    assert reasons[1].startswith("cannot be traced: ")

@@ -82,3 +82,16 @@ def test_a_layer_is_repeatable_if_it_draws_updates_and_writes_nothing(layer, rep
     _, _, call, module = with_call("call_module", "layer", root=root)
 
     assert is_repeatable(call, module) is repeatable
+
+
+def test_a_write_at_either_end_of_a_range_is_within_it():
+    storage, value, call, module = with_call("call_method", "add_", 1)
+    after = next(node for node in module.graph.nodes if node.target is torch.neg)
+
+    assert storage.is_written_between(value, call, call)
+    assert storage.is_written_between(value, value, call)
+    assert storage.is_written_between(value, call, after)
+    assert not storage.is_written_between(value, after, after)
+    assert not storage.is_written_between(value, value, value)
+    assert storage.writers_after(value) == [call]
+    assert storage.writers_after(call) == storage.writers_after(after) == []

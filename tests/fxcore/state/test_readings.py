@@ -9,7 +9,8 @@ import numpy
 import pytest
 import torch
 
-from fxcore.state.readings import seed_generators
+from fxcore.state.changes import Change
+from fxcore.state.readings import Reading, Readings, seed_generators
 from fxcore.state.snapshot import Snapshot, globals_kept
 
 
@@ -54,3 +55,22 @@ def test_generators_are_restored_after_an_error_too():
         raise ValueError
 
     assert before.changes() == []
+
+
+def test_a_change_of_a_setting_is_told_from_a_draw_and_readings_may_be_left_out():
+    values = {"seed": 1, "mode": "a"}
+
+    def reading(name, role):
+        return Reading(name, role, object(), lambda: values[name], lambda value: values.update({name: value}))
+
+    before = Readings([reading("seed", "generator"), reading("mode", "setting")])
+    values.update(seed=2, mode="b")
+
+    assert before.changes() == [
+        Change("seed", "values", 1, 2, "generator"),
+        Change("mode", "setting", "a", "b", "setting"),
+    ]
+    assert [change.path for change in before.changes(but=lambda each: each.role == "setting")] == ["seed"]
+    assert before.states() == {"seed": 1, "mode": "a"}
+    before.restore()
+    assert values == {"seed": 1, "mode": "a"}

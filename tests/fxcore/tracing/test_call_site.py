@@ -19,6 +19,7 @@ from fxcore.tracing.call_site import (
     unpacked_length,
     user_frame,
     user_line,
+    user_stacklevel,
 )
 
 
@@ -278,3 +279,11 @@ def test_only_frames_of_forward_are_kept_if_asked_for():
     stacks = traces(_record_forward_stack_traces_only=True)
 
     assert functions_in(stacks["mul"]) == ["forward", "forward"]
+
+
+def test_a_warning_points_to_the_caller_where_no_frame_is_the_user_s(monkeypatch):
+    assert user_stacklevel() == 1  # this test calls it
+
+    monkeypatch.setattr("fxcore.tracing.call_site.is_user_file", lambda name: False)
+
+    assert user_stacklevel() == 1

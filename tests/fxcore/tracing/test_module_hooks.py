@@ -207,3 +207,23 @@ def test_a_trace_inside_a_trace_is_its_own():
 
     assert [str(node) for node in traced.graph.nodes] == ["x", "linear", "add", "output"]
     assert traced.graph.find_nodes(op="output")[0].args[0].args[1] == 3
+
+
+def test_a_suspension_inside_a_suspension_keeps_modules_as_usual():
+    seen = []
+
+    class Net(nn.Module):
+        def forward(self, x):
+            with module_hooks.suspended():
+                seen.append(module_hooks.is_suspended())
+                with module_hooks.suspended():
+                    seen.append(module_hooks.is_suspended())
+                seen.append(module_hooks.is_suspended())
+            seen.append(module_hooks.is_suspended())
+            return x
+
+    fxcore.symbolic_trace(Net())
+    with module_hooks.suspended():
+        seen.append(module_hooks.is_suspended())
+
+    assert seen == [True, True, True, False, False]

@@ -151,3 +151,17 @@ def test_a_partition_holds_nodes_in_order():
 def test_a_partition_needs_no_order():
     assert repr(Partition(3, ["a", "b"])) == "{'a': None, 'b': None}"
     assert Partition(3, None, [1]).size() == 0
+
+
+def test_nodes_that_compute_nothing_stay_between_nodes_that_compute_and_leave_the_ends():
+    def function(x):
+        return torch.relu(torch.add(x[0], 1)[1])[2]
+
+    gm = fxcore.symbolic_trace(function)
+    support = create_op_support(lambda submodules, node: node.op.startswith("call_"))
+    partitioner = CapabilityBasedPartitioner(gm, support, non_compute_ops=["_operator.getitem"])
+    (partition,) = partitions = partitioner.propose_partitions()
+
+    partitioner.remove_bookend_non_compute_ops(partitions)
+
+    assert sorted(node.name for node in partition.nodes) == ["add", "getitem_1", "relu"]

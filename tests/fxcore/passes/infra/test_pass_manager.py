@@ -165,3 +165,11 @@ def test_a_pass_checks_before_and_after():
 def test_a_pass_without_call_cannot_be_made():
     with pytest.raises(TypeError, match="abstract"):
         PassBase()
+
+
+def test_a_constraint_speaks_of_its_two_passes_in_the_wrong_order_alone():
+    first, second, other = (lambda gm: gm for _ in range(3))
+    may_run = this_before_that_pass_constraint(first, second)
+
+    assert [may_run(first, second), may_run(second, first)] == [True, False]
+    assert all(may_run(*pair) for pair in [(first, other), (other, first), (second, other), (other, second)])

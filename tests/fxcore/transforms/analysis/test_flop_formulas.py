@@ -147,6 +147,15 @@ LAYERS = [
     (nn.Upsample(scale_factor=2, mode="bilinear"), (1, 1, 2, 2), 16 * 2 * 4),
     (nn.Upsample(scale_factor=2), (1, 1, 2, 2), 0),
     (nn.Dropout(), (4,), 0),
+    (nn.Upsample(scale_factor=2, mode="linear"), (1, 1, 2), 4 * 2 * 2),
+    (nn.Upsample(scale_factor=2, mode="bicubic"), (1, 1, 2, 2), 16 * 2 * 16),
+    (nn.Upsample(scale_factor=2, mode="trilinear"), (1, 1, 2, 2, 2), 64 * 2 * 8),
+    (nn.AvgPool1d(3), (1, 2, 6), 4 * 3),
+    (nn.MaxPool3d(2), (1, 1, 4, 4, 4), 8 * 8),
+    (nn.BatchNorm2d(3, track_running_stats=False), (2, 3, 4, 4), 5 * 96),
+    (nn.GRU(4, 6), (5, 4), 2 * 5 * (18 * 4 + 18 * 6) + 8 * 5 * 6),
+    (nn.RNN(4, 6), (2, 3, 4), 2 * 6 * (6 * 4 + 6 * 6) + 2 * 6 * 6),
+    (nn.Bilinear(3, 4, 5), ((2, 3), (2, 4)), 2 * 2 * 5 * 3 * 4),
 ]
 
 
@@ -157,12 +166,15 @@ def test_flops_of_a_layer_are_those_counted_by_hand(layer, shape, flops):
             super().__init__()
             self.layer = layer
 
-        def forward(self, x):
-            return self.layer(x)
+        def forward(self, *inputs):
+            return self.layer(*inputs)
 
-    inputs = torch.ones(shape, dtype=torch.int64) if isinstance(layer, nn.Embedding) else torch.ones(shape)
+    shapes = shape if isinstance(shape[0], tuple) else (shape,)
+    kind = torch.int64 if isinstance(layer, nn.Embedding) else torch.float32
+    graph = fxcore.Graph()
+    graph.output(graph.call_module("layer", tuple(graph.placeholder(f"x{place}") for place in range(len(shapes)))))
 
-    costs = graph_costs(fxcore.symbolic_trace(Net().eval()), inputs)
+    costs = graph_costs(fxcore.GraphModule(Net().eval(), graph), *(torch.ones(each, dtype=kind) for each in shapes))
 
     assert (costs.total.flops, costs.uncounted) == (flops, ())
 
@@ -175,6 +187,27 @@ WEIGHTS = (ones(24, 4), ones(24, 6), ones(24), ones(24))  # of an LSTM
 
 # An operator, its arguments, and the floating-point operations counted by hand.
 BY_HAND = [
+    (aten.addmv.default, (ones(3), ones(3, 4), ones(4)), 2 * 3 * 4),
+    (nn.functional.bilinear, (ones(2, 3), ones(2, 4), ones(5, 3, 4)), 2 * 2 * 5 * 3 * 4),
+    (torch.addcmul, (ones(4), ones(4), ones(4)), 3 * 4),
+    (torch.max, (ones(2, 3), ones(2, 1)), 6),
+    (torch.logcumsumexp, (ones(2, 3), 0), 2 * 6),
+    (nn.functional.mse_loss, (ones(2, 3), ones(2, 3)), 3 * 6),
+    (nn.functional.normalize, (ones(2, 3),), 4 * 6),
+    (nn.functional.layer_norm, (ones(2, 3), (3,)), 5 * 6),
+    (nn.functional.max_pool2d, (ones(1, 1, 4, 4), 2), 4 * 4),
+    (nn.functional.max_pool2d, (ones(1, 1, 4, 4), (2,)), 4 * 4),
+    (nn.functional.max_pool2d, (ones(1, 1, 4, 6), (2, 3)), 4 * 6),
+    (nn.functional.nll_loss, (ones(3, 4), torch.tensor([0, 1, 3])), 3),
+    (nn.functional.conv_transpose1d, (ones(1, 3, 4), ones(3, 2, 5)), 2 * 3 * 4 * 2 * 5),
+    (nn.functional.interpolate, (ones(1, 1, 4), 8, None, "linear"), 4 * 8),
+    (nn.functional.interpolate, (ones(1, 1, 4), 8), 0),
+    (aten.upsample_bicubic2d.default, (ones(1, 1, 2, 2), [4, 4], False), 2 * 16 * 16),
+    (
+        nn.functional.scaled_dot_product_attention,
+        (ones(2, 8, 16), ones(2, 12, 16), ones(2, 12, 24)),
+        2 * 2 * 8 * 12 * 40,
+    ),
     (aten.addbmm.default, (ones(3, 5), ones(2, 3, 4), ones(2, 4, 5)), 2 * 2 * 3 * 4 * 5),
     (nn.functional.batch_norm, (ones(2, 3), ones(3), ones(3)), 2 * 6),
     (nn.functional.batch_norm, (ones(2, 3), ones(3), ones(3), None, None, True), 5 * 6),
@@ -199,6 +232,30 @@ def test_flops_of_an_operator_are_those_counted_by_hand(operator, args, flops):
     costs = graph_costs(fxcore.GraphModule(nn.Module(), graph), *inputs.values())
 
     assert (costs.total.flops, costs.uncounted) == (flops, ())
+
+
+@pytest.mark.parametrize(
+    ("settings", "query", "key", "flops"),
+    [
+        # Four projections, then two products of each of 3 queries with 5 keys.
+        ({}, (3, 8), (5, 8), 2 * (2 * 3 * 8 * 8 + 2 * 5 * 8 * 8) + 4 * 3 * 5 * 8),
+        ({}, (3, 2, 8), (5, 2, 8), 2 * (2 * 6 * 8 * 8 + 2 * 10 * 8 * 8) + 4 * 6 * 5 * 8),
+        ({"batch_first": True}, (2, 3, 8), (2, 5, 8), 2 * (2 * 6 * 8 * 8 + 2 * 10 * 8 * 8) + 4 * 6 * 5 * 8),
+        ({"kdim": 4, "vdim": 6}, (3, 8), (5, 4), 2 * (2 * 3 * 8 * 8 + 5 * 8 * 10) + 4 * 3 * 5 * 8),
+    ],
+)
+def test_multihead_attention_has_four_projections_and_two_products(settings, query, key, flops):
+    module = nn.MultiheadAttention(8, 2, **settings)
+    args = described((tensor(*query), tensor(*key), tensor(*key)))
+
+    assert flops_of_call(OperatorCall("multiheadattention", args, {}, args[0], module)) == flops
+
+
+def test_a_recurrent_operator_without_its_module_is_unknown_and_a_size_is_free():
+    result = spec(tensor(3, 4))
+
+    assert flops_of_call(OperatorCall("lstm", (result,), {}, result)) is None
+    assert flops_of_call(OperatorCall("nobodyknows", (result,), {}, 3)) == 0
 
 
 SPELLINGS = {

@@ -59,3 +59,20 @@ def test_peaks_are_known_by_name_or_measured():
         peaks_named("abacus")
     measured = measure_peaks(seconds=0.05)
     assert measured.flops > 1e8 < measured.bandwidth
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.0])
+def test_measured_peaks_count_two_operations_for_a_product_and_copied_bytes_twice(monkeypatch, seconds):
+    asked = []
+    monkeypatch.setattr(torch, "rand", lambda *sizes, **_: torch.empty(sizes, device="meta"))
+
+    def best(run, device, limit):
+        asked.append((device, limit))
+        return 0.5
+
+    monkeypatch.setattr("fxcore.transforms.analysis.roofline._best", best)
+
+    peaks = measure_peaks(seconds=seconds)
+
+    assert peaks == Peaks(2 * 1024**3 / 0.5, 2 * 2**23 * 4 / 0.5, "measured on cpu")
+    assert asked == [("cpu", pytest.approx(seconds / 3))] * 3
