@@ -210,10 +210,11 @@ def _holds(path: Path, content: bytes) -> bool:
         return False
 
 
-def replace_whole(path: Path, content: bytes) -> None:
+def replace_whole(path: Path, content: bytes, *, is_synced: bool = True) -> None:
     """Write beside a file, then put the new one in its place: a reader sees the old or the new text, whole.
 
-    Raises OSError if that fails; nothing was changed then.
+    With `is_synced`, that also holds when the machine loses power. Raises OSError if that fails; nothing was changed
+    then.
     """
     if path.is_dir():
         raise IsADirectoryError(21, "it is a folder")
@@ -224,7 +225,8 @@ def replace_whole(path: Path, content: bytes) -> None:
         with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         _keep_mode(path, temporary)
         os.replace(temporary, path)
     except BaseException:  # also when the run is interrupted

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, Record, RunRecord
 from pytest_fxgraph.recordings.store import RecordingStore
+
+RERUN = "rerun"  # the outcome of an attempt that another one replaces
 
 
 @dataclass
@@ -17,37 +19,95 @@ class RecordedTest:
     graphs: list[GraphRecord] = field(default_factory=list)
     left_out: list[LeftOutRecord] = field(default_factory=list)
 
+    def add(self, record: GraphRecord | LeftOutRecord | OutcomeRecord) -> None:
+        """Add a record of this test. A failure stays, also if a later part of the test passes."""
+        if isinstance(record, GraphRecord):
+            self.graphs.append(record)
+        elif isinstance(record, LeftOutRecord):
+            self.left_out.append(record)
+        elif record.outcome == RERUN:
+            self.outcome = ""
+            self.graphs.clear()
+            self.left_out.clear()
+        elif self.outcome != "failed":
+            self.outcome = record.outcome
+
+    @property
+    def contents(self) -> list[tuple[str, str, str]]:
+        """The graphs without their places in the source."""
+        return [(each.kind, each.model, each.graph) for each in self.graphs]
+
 
 @dataclass
 class Recording:
-    """All processes of a recording together."""
+    """All processes of a recording together.
+
+    Where several processes ran a test, the process that started last counts, among the processes where the test ended.
+    """
 
     store: RecordingStore
     runs: Sequence[RunRecord]
     cut_off: Sequence[str]  # processes without an end
     tests: dict[str, RecordedTest]
+    disagreeing: Sequence[str] = ()  # tests that several processes ran, with other graphs or another outcome
 
     @classmethod
     def read(cls, store: RecordingStore) -> Recording:
         """Read all indexes of a store. Raises RecordingError if there is none, or one cannot be read."""
         runs: list[RunRecord] = []
         cut_off: list[str] = []
-        tests: dict[str, RecordedTest] = {}
+        processes: list[tuple[float, str, dict[str, RecordedTest]]] = []
         for name, records in store.indexes():
-            has_ended = False
-            for record in records:
-                if isinstance(record, RunRecord):
-                    runs.append(record)
-                elif isinstance(record, EndRecord):
-                    has_ended = True
-                else:
-                    test = tests.setdefault(record.test, RecordedTest())
-                    if isinstance(record, GraphRecord):
-                        test.graphs.append(record)
-                    elif isinstance(record, LeftOutRecord):
-                        test.left_out.append(record)
-                    elif isinstance(record, OutcomeRecord):
-                        test.outcome = record.outcome
+            run, tests, has_ended = _read_process(records)
+            if run is not None:
+                runs.append(run)
             if not has_ended:
                 cut_off.append(name)
-        return cls(store, runs, cut_off, tests)
+            processes.append((0.0 if run is None else run.started, name, tests))
+        attempts: dict[str, list[RecordedTest]] = {}
+        for _, _, tests in sorted(processes, key=lambda each: each[:2]):
+            for nodeid, test in tests.items():
+                attempts.setdefault(nodeid, []).append(test)
+        return cls(
+            store,
+            sorted(runs, key=lambda run: (run.started, run.process)),
+            cut_off,
+            {nodeid: _counting(tests) for nodeid, tests in attempts.items()},
+            [nodeid for nodeid, tests in attempts.items() if _disagree(tests)],
+        )
+
+
+def _read_process(records: Iterable[Record]) -> tuple[RunRecord | None, dict[str, RecordedTest], bool]:
+    run: RunRecord | None = None
+    tests: dict[str, RecordedTest] = {}
+    has_ended = False
+    for record in records:
+        if isinstance(record, RunRecord):
+            run = record
+        elif isinstance(record, EndRecord):
+            has_ended = True
+        else:
+            tests.setdefault(record.test, RecordedTest()).add(record)
+    return run, tests, has_ended
+
+
+def _counting(attempts: Sequence[RecordedTest]) -> RecordedTest:
+    """Return the attempt that counts. Without an outcome, return the graphs of all attempts, equal graphs once.
+
+    Modules, fixtures of a session and tests that were cut off have no outcome. Several workers import one module.
+    """
+    ended = [each for each in attempts if each.outcome]
+    if ended:
+        return ended[-1]
+    graphs: dict[tuple[str, str, str], GraphRecord] = {}
+    left_out: dict[LeftOutRecord, None] = {}
+    for attempt in attempts:
+        for content, graph in zip(attempt.contents, attempt.graphs, strict=True):
+            graphs.setdefault(content, graph)
+        left_out.update(dict.fromkeys(attempt.left_out))
+    return RecordedTest("", [*graphs.values()], [*left_out])
+
+
+def _disagree(attempts: Sequence[RecordedTest]) -> bool:
+    ended = [each for each in attempts if each.outcome]
+    return any((each.outcome, each.contents) != (ended[0].outcome, ended[0].contents) for each in ended[1:])

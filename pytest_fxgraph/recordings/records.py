@@ -22,6 +22,7 @@ class RunRecord(NamedTuple):
     environment: Mapping[str, str]  # versions of torch, Python, the plugin; the platform; the commit
     worker: str = ""  # of pytest-xdist
     format: int = FORMAT
+    started: float = 0.0  # seconds since 1970
 
 
 class GraphRecord(NamedTuple):
@@ -50,7 +51,7 @@ class OutcomeRecord(NamedTuple):
     """The outcome of a test that ended."""
 
     test: str
-    outcome: str  # passed, failed, skipped
+    outcome: str  # passed, failed, skipped; rerun: the attempt does not count, and another one follows
 
 
 class EndRecord(NamedTuple):

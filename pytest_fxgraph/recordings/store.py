@@ -1,81 +1,172 @@
-"""A recording on disk: `graphs/<hash>.yaml` for each graph, and `index/<process>.jsonl` for each process."""
+"""A recording at its place: `graphs/<hash>.yaml` for each graph, and `index/<process>.jsonl` for each process.
+
+Processes write side by side without a lock, because each writes an index of its own, and every text of a graph is as
+good as another one under its hash. For the same reasons recordings merge by copying one over another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TextIO
+import re
+import time
+from collections.abc import Callable, Iterator
+from functools import cached_property
 
 from pytest_fxgraph.errors import RecordingError
-from pytest_fxgraph.goldens.store import write_whole
+from pytest_fxgraph.goldens.files import golden_digest
+from pytest_fxgraph.recordings.place import Folder, Place, StoredFile, place_at
 from pytest_fxgraph.recordings.records import Record, RunRecord, from_line, to_line
+
+GRAPHS, INDEX = "graphs", "index"
+# An object store cannot append. There, a process that is cut off loses the tests of its last seconds.
+SECONDS_BETWEEN_PARTS = 10.0
+
+_GRAPH_SUFFIX, _INDEX_SUFFIX = ".yaml", ".jsonl"
+_HEADER = re.compile(rb"# graph ([0-9a-f]+) sha256:([0-9a-f]{64})\r?\n")
+_INDEX_NAME = re.compile(r"(?P<process>[^.]+)(?:\.(?P<part>\d+))?\.jsonl\Z")
 
 
 class RecordingStore:
-    """The recording at one place. Processes write side by side, because no two write to one file."""
+    """The recording at one place, or the recordings in the folders of the place, as their merge."""
 
     def __init__(self, place: str) -> None:
-        self.place = place
-        self._root = Path(place)
+        self._place = place_at(place)
+        self.place = self._place.shown
 
-    def has_graph(self, graph: str) -> bool:
-        """Tell whether the graph of a hash is there."""
-        return self._graph_path(graph).exists()
-
-    def keep(self, graph: str, text: str) -> None:
-        """Keep the text of a graph under its hash, whole or not at all. A text that is there stays."""
-        if not self.has_graph(graph):
-            write_whole(self._graph_path(graph), text, "graph")
-
-    def text(self, graph: str) -> str:
-        """Return the text of a graph. Raises RecordingError if it is not there."""
-        try:
-            return self._graph_path(graph).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise RecordingError(
-                f"cannot read the graph {graph} of {self.place}: there is none; record the run again"
-            ) from None
-
-    def new_index(self, run: RunRecord) -> IndexWriter:
-        """Begin the index of a process."""
-        path = self._root / "index" / f"{run.process}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return IndexWriter(path, run)
-
-    def indexes(self) -> Iterator[tuple[str, Iterator[Record]]]:
-        """Yield the name and the records of each index. Raises RecordingError where there is none."""
-        found = sorted((self._root / "index").glob("*.jsonl"))
+    @cached_property
+    def parts(self) -> list[Place]:
+        """The places with an index: this one, or folders here. Raises RecordingError if there is none."""
+        places = [self._place, *self._place.folders()]
+        found = [each for each in places if any(_INDEX_NAME.match(_name(file)) for file in each.files(INDEX))]
         if not found:
             raise RecordingError(f"{self.place} holds no recording; write one by pytest --fx-record {self.place}")
-        for path in found:
-            yield path.name, self._records(path)
+        return found
 
-    def _records(self, path: Path) -> Iterator[Record]:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.endswith("\n"):  # the last line of a process that was cut off
-                    yield from_line(line, f"{path}, line {number}")
+    def keep(self, graph: str, text: str) -> None:
+        """Keep the text of a graph under its hash, whole or not at all. A whole text that is there stays."""
+        path, content = _graph_path(graph), text.encode("utf-8", "surrogatepass")
+        if isinstance(self._place, Folder):
+            found = self._place.read(path)
+            if found is not None and _checked(found, graph) == "":
+                self._place.renew(path)
+                return
+        # In an object store a second write of an equal graph costs less than the question whether the graph is there.
+        self._place.write(path, f"# graph {graph} sha256:{golden_digest(content)}\n".encode() + content)
 
-    def _graph_path(self, graph: str) -> Path:
-        return self._root / "graphs" / f"{graph}.yaml"
+    def text(self, graph: str) -> str:
+        """Return the text of a graph. Raises RecordingError if no whole text is there."""
+        problem = "there is none; copy it from the recording of its shard, or record the run again"
+        for part in self.parts:
+            content = part.read(_graph_path(graph))
+            if content is not None:
+                damage = _checked(content, graph)
+                if not damage:
+                    return content.partition(b"\n")[2].decode("utf-8", "surrogatepass")
+                problem = f"{damage}; remove {part.shown_path(_graph_path(graph))} and record the run again"
+        raise RecordingError(f"cannot read the graph {graph} of {self.place}: {problem}")
+
+    def new_index(self, run: RunRecord) -> IndexWriter:
+        """Begin the index of a process. The run's time is now, if the run names none."""
+        return IndexWriter(self._place, run if run.started else run._replace(started=time.time()))
+
+    def indexes(self) -> Iterator[tuple[str, Iterator[Record]]]:
+        """Yield the name and the records of each process. Raises RecordingError if there is none."""
+        for part in self.parts:
+            for process, files in index_files(part).items():
+                yield process, records_of(part, files)
 
 
 class IndexWriter:
-    """The index that one process writes. Every record is on disk before the next test runs."""
+    """The index that one process writes: a file that grows, or in an object store one file after another."""
 
-    def __init__(self, path: Path, run: RunRecord) -> None:
-        self._file: TextIO = path.open("x", encoding="utf-8", newline="\n")
+    def __init__(self, place: Place, run: RunRecord, clock: Callable[[], float] = time.monotonic) -> None:
+        self._place, self._process, self._clock = place, run.process, clock
+        self._pending: list[str] = []
+        self._parts = 0
+        self._written_at = 0.0
+        if place.read(self._path) is not None:
+            raise RecordingError(
+                f"cannot write {place.shown_path(self._path)}: another process has this name; record the run again"
+            )
         self.add(run)
-        self.flush()
+        self.close()
 
     def add(self, record: Record) -> None:
         """Add a record."""
-        self._file.write(to_line(record) + "\n")
+        self._pending.append(to_line(record) + "\n")
 
     def flush(self) -> None:
-        """Hand all records to the system."""
-        self._file.flush()
+        """Write the records of a test that ended. To an object store, write at most every ten seconds.
+
+        Raises RecordingError if that fails; the next call tries again.
+        """
+        if isinstance(self._place, Folder) or self._clock() - self._written_at >= SECONDS_BETWEEN_PARTS:
+            self.close()
 
     def close(self) -> None:
-        """End the index. Add the EndRecord before it, unless the process was cut off."""
-        self._file.close()
+        """Write all records. Add the EndRecord before, unless the process was cut off. Raises as `flush` does."""
+        if not self._pending:
+            return
+        content = "".join(self._pending).encode("utf-8", "backslashreplace")  # an escape of JSON, too
+        if isinstance(self._place, Folder) and self._parts:
+            self._place.append(self._path, content)
+        else:
+            self._place.write(self._path, content)
+        self._pending.clear()
+        self._parts += 1
+        self._written_at = self._clock()
+
+    @property
+    def _path(self) -> str:
+        part = "" if isinstance(self._place, Folder) else f".{self._parts:06}"
+        return f"{INDEX}/{self._process}{part}{_INDEX_SUFFIX}"
+
+
+def index_files(place: Place) -> dict[str, list[StoredFile]]:
+    """Return the files of each process. Raises RecordingError if one in the middle is missing."""
+    processes: dict[str, list[StoredFile]] = {}
+    for file in place.files(INDEX):
+        name = _INDEX_NAME.match(_name(file))
+        if name is not None:
+            files = processes.setdefault(name["process"], [])
+            if name["part"] is not None and int(name["part"]) != len(files):
+                raise RecordingError(
+                    f"cannot read {place.shown_path(file.path)}: part {len(files)} of this index is missing; "
+                    "copy the whole recording again"
+                )
+            files.append(file)
+    return processes
+
+
+def graph_files(place: Place) -> dict[str, StoredFile]:
+    """Return the files of graphs by hash."""
+    found = ((_name(file), file) for file in place.files(GRAPHS))
+    return {name.removesuffix(_GRAPH_SUFFIX): file for name, file in found if name.endswith(_GRAPH_SUFFIX)}
+
+
+def records_of(place: Place, files: list[StoredFile]) -> Iterator[Record]:
+    """Yield the records of a process. Raises RecordingError for a line that is no record."""
+    for file in files:
+        content = place.read(file.path) or b""
+        # A last line without an end was being written when the process was cut off.
+        for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+            yield from_line(line.decode("utf-8", "replace"), f"{place.shown_path(file.path)}, line {number}")
+
+
+def _checked(content: bytes, graph: str) -> str:
+    """Return the damage of a graph's file; "" for a whole file."""
+    header = _HEADER.match(content)
+    if header is None:
+        return "its first line does not name the graph, so pytest --fx-record did not write it"
+    if header[1].decode() != graph:
+        return f"it holds the graph {header[1].decode()}"
+    if header[2].decode() != golden_digest(content[header.end() :]):
+        return "it was cut off or changed since it was written"
+    return ""
+
+
+def _graph_path(graph: str) -> str:
+    return f"{GRAPHS}/{graph}{_GRAPH_SUFFIX}"
+
+
+def _name(file: StoredFile) -> str:
+    return file.path.rpartition("/")[2]
