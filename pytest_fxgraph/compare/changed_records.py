@@ -43,15 +43,15 @@ class ChangedRecords:
     def __init__(self, graph_paths: tuple[str, ...] = (), outermost: ChangedRecords | None = None) -> None:
         self.expected: dict[str, Any] = {}
         self.obtained: dict[str, Any] = {}
-        self.omitted = 0
+        self.omitted: list[str] = []  # keys of records that were left out
         self.has_pairs = False  # of the outermost: whether any record, also of an inner graph, is on both sides
         self._outermost = outermost or self
         self._graph_paths = graph_paths
 
     def add(self, section: str, key: str, expected: TextRecord | None, obtained: TextRecord | None) -> None:
-        """Add a differing record, or only count it after MOST_RECORDS; None stands for a missing record."""
+        """Add a differing record, or only note its key after MOST_RECORDS; None stands for a missing record."""
         if max(len(side.get(section, ())) for side in (self.expected, self.obtained)) >= MOST_RECORDS:
-            self.omitted += 1
+            self.omitted.append(key)
             return
         if expected is not None and obtained is not None:
             self._outermost.has_pairs = True

@@ -66,6 +66,7 @@ class Difference:
     renamed: int = 0  # nodes that differ by name alone
     truncated: bool = False  # whether changes were left out
     omitted: int = 0  # number of changes that were left out, at least
+    omitted_in_edits: int = 0  # number of left-out changes that are at places of the edits
     followed: int = 0  # values of nodes that differ only because of a listed change
     edits: tuple[Edit, ...] = ()  # the most telling first; a change belongs to one edit at most
     # The differing records as texts, obtained records aligned with expected records: see `ChangedRecords`.
@@ -83,6 +84,11 @@ class Difference:
         """The changes that no edit explains, in order."""
         explained = {id(change) for edit in self.edits for change in edit.changes}
         return tuple(change for change in self.changes if id(change) not in explained)
+
+    @property
+    def unexplained(self) -> int:
+        """The number of changes that no edit explains, listed or left out."""
+        return len(self.rest) + self.omitted - self.omitted_in_edits
 
     @property
     def kind(self) -> str:

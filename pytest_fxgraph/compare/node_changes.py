@@ -42,7 +42,7 @@ class NodeComparison:
     """
 
     def __init__(self, alignment: Alignment, changed_paths: Set[str], records: ChangedRecords) -> None:
-        self.omitted = 0  # differing nodes that are not listed
+        self.omitted: list[tuple[int, int]] = []  # differing nodes that are not listed
         self.followed = 0  # values that differ only because of a listed change
         self._alignment = alignment
         self._expected, self._obtained = alignment.expected, alignment.obtained
@@ -80,7 +80,7 @@ class NodeComparison:
 
     def _add_lone(self, position: int, partner: int) -> None:
         if self._lone_room <= 0:
-            self.omitted += 1
+            self.omitted.append((position, partner))
             return
         self._lone_room -= 1
         self._listed.append((position, partner))
@@ -97,7 +97,7 @@ class NodeComparison:
         if not (is_changed or values):
             return
         if self.room <= 0:
-            self.omitted += 1
+            self.omitted.append((position, partner))
             return
         self._listed.append((position, partner))
         node, obtained = self._expected.nodes[position], self._obtained.nodes[partner]

@@ -9,7 +9,7 @@ from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords, FieldChanges, changed_fields
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
-from pytest_fxgraph.compare.edits.recognition import recognised_edits
+from pytest_fxgraph.compare.edits.recognition import count_at_places, recognised_edits
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
 from pytest_fxgraph.compare.isomorphism import Alignment
 from pytest_fxgraph.compare.node_changes import NodeComparison
@@ -28,9 +28,20 @@ def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple
     records = ChangedRecords()
     comparison = _Comparison(expected, obtained, records)
     difference = comparison.difference(changed_fields(records))
-    edits = recognised_edits([*comparison.graphs()], difference.changes) if difference.changes else ()
-    records_of_both = records.expected, records.obtained
-    difference = replace(difference, edits=edits, records=records_of_both, alignment=comparison.alignment)
+    changes, more = difference.changes[:MOST_RECORDS], difference.changes[MOST_RECORDS:]
+    graphs = [*comparison.graphs()] if changes else []
+    edits = recognised_edits(graphs, changes)
+    omitted = difference.omitted + len(more)
+    difference = replace(
+        difference,
+        changes=changes,
+        truncated=omitted > 0,
+        omitted=omitted,
+        edits=edits,
+        omitted_in_edits=count_at_places(edits, graphs, more) if omitted else 0,
+        records=(records.expected, records.obtained),
+        alignment=comparison.alignment,
+    )
     return difference, comparison.alignment
 
 
@@ -60,7 +71,8 @@ class _Comparison:
 
     def graphs(self, prefix: str = "") -> Iterator[ComparedGraph]:
         """Yield the compared graph and the graphs inside of it, with the beginning of the names in their changes."""
-        yield ComparedGraph(self.alignment, prefix)
+        nodes = self._nodes.omitted if self._nodes is not None else ()
+        yield ComparedGraph(self.alignment, prefix, nodes, self._records.omitted)
         for path, comparison in self._inner:
             yield from comparison.graphs(f"{prefix}{path}/")
 
@@ -72,10 +84,10 @@ class _Comparison:
             for section in ("modules", "state")
         )
         modules = _without_consequences(modules, nodes)
-        omitted, followed = self._records.omitted, 0
+        omitted, followed = len(self._records.omitted), 0
         if self._nodes is not None:
             room = max(self._nodes.room, 0)
-            omitted, followed = omitted + self._nodes.omitted + len(moved[room:]), self._nodes.followed
+            omitted, followed = omitted + len(self._nodes.omitted) + len(moved[room:]), self._nodes.followed
             moved = moved[:room]
         changes = [*modules, *nodes, *moved, *state, *note_changes(self._records, fields)]
         changes = [*self._captured, *changes]
@@ -84,15 +96,7 @@ class _Comparison:
             inner = comparison.difference(fields)
             changes += [replace(change, where=f"{path}/{change.where}") for change in inner.changes]
             omitted, renamed, followed = omitted + inner.omitted, renamed + inner.renamed, followed + inner.followed
-        omitted += len(changes[MOST_RECORDS:])
-        return Difference(
-            "structure",
-            tuple(changes[:MOST_RECORDS]),
-            renamed=renamed,
-            truncated=omitted > 0,
-            omitted=omitted,
-            followed=followed,
-        )
+        return Difference("structure", tuple(changes), renamed=renamed, omitted=omitted, followed=followed)
 
     def _node_changes(self, fields: FieldChanges) -> tuple[list[Change], list[Change]]:
         """List changed nodes, and moved nodes; both lists are empty for equal graphs."""

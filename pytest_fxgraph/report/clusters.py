@@ -59,9 +59,9 @@ def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
 def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
     """Return the parts that two differences of one cause share: the keys of the edits and the texts of other changes.
 
-    A difference that is not listed in full is equal to no other, as the rest of it is not known.
+    A difference with left-out changes outside of its edits is equal to no other, because these changes are not known.
     """
-    if difference.truncated or difference.omitted:
+    if difference.omitted > difference.omitted_in_edits:
         return ("not listed in full", golden)
     edits = {("edit", *(edit.key or (edit.kind, edit.text))) for edit in difference.edits}
     return (*sorted(edits), *sorted({_part(change) for change in difference.rest}))

@@ -34,7 +34,7 @@ def edits_headline(difference: Difference, longest: int) -> str:
     """Return the first edit in one line of at most `longest` characters, with the number of the further differences."""
     first, *others = difference.edits
     more = [counted(len(others), "more edit")] if others else []
-    rest = len(difference.rest) + difference.omitted
+    rest = difference.unexplained
     more += [f"{rest} more" if not others else counted(rest, "other change")] if rest else []
     end = f", and {' and '.join(more)}" if more else ""
     return f"{describe_edit(first, longest - len(end))}{end}"

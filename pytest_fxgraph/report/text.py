@@ -231,8 +231,9 @@ def _change_lines(group: FoldedChange, *, is_in_block: bool) -> list[str]:
 
 def _remarks(difference: Difference) -> list[str]:
     remarks = []
-    if difference.omitted:
-        remarks.append(f"at least {difference.omitted} more differences are not listed")
+    left_out = difference.omitted - difference.omitted_in_edits
+    if left_out:
+        remarks.append(f"at least {counted(left_out, 'more difference')} {'is' if left_out == 1 else 'are'} not listed")
     if difference.followed:
         remarks.append(f"values of {counted(difference.followed, 'node')} differ because of these")
     if difference.renamed and difference.level != "exact":

@@ -31,12 +31,30 @@ _REMOVED = " (removed)"  # stands behind the names of removed nodes in changes
 def changed_arguments(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find calls with other arguments or operands, and modules of another class or configuration."""
     yield from _changed_modules(graph)
+    told: dict[object, list[Occurrence]] = {}  # of calls that differ in texts without names of nodes
     for position, partner, changes in graph.pair_changes():
         own = [change for change in changes if change.subject == "node"]
+        found = []
         for kind in _KINDS:
             of_kind = [change for change in own if change.kind == kind]
             if of_kind:
-                yield _of_call(graph, position, partner, of_kind, kind)
+                found.append(_of_call(graph, position, partner, of_kind, kind))
+        if all(change.kind == "arguments" for change in changes) and not any(map(_names_a_node, changes)):
+            told.setdefault(_labels(graph, position, partner), found)
+        yield from found
+    for position, partner in graph.omitted if told else ():
+        if position >= 0 and partner >= 0 and graph.reads_the_same(position, partner):
+            for occurrence in told.get(_labels(graph, position, partner), ()):
+                scope = graph.obtained.nodes[partner].scope or graph.expected.nodes[position].scope or ""
+                yield occurrence._replace(site=graph.site(scope, [position], [partner]), changes=())
+
+
+def _names_a_node(change: Change) -> bool:
+    return "%" in change.expected + change.obtained
+
+
+def _labels(graph: ComparedGraph, position: int, partner: int) -> object:
+    return graph.expected.labels[position], graph.obtained.labels[partner]
 
 
 def _changed_modules(graph: ComparedGraph) -> Iterator[Occurrence]:

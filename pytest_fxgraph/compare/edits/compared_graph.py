@@ -22,11 +22,19 @@ class Occurrence(NamedTuple):
 class ComparedGraph:
     """Two aligned graphs and their unexplained changes, found by node or by path.
 
-    `prefix` is the beginning of all names in the changes: the paths of the modules around an inner graph.
+    `prefix` is the beginning of all names in the changes: the paths of the modules around an inner graph. A long list
+    of changes leaves out `omitted` nodes (pairs of positions, -1 for a missing partner) and records at `omitted_paths`.
     """
 
-    def __init__(self, alignment: Alignment, prefix: str = "") -> None:
+    def __init__(
+        self,
+        alignment: Alignment,
+        prefix: str = "",
+        omitted: Sequence[tuple[int, int]] = (),
+        omitted_paths: Sequence[str] = (),
+    ) -> None:
         self.alignment, self.prefix = alignment, prefix
+        self.omitted, self.omitted_paths = omitted, omitted_paths
         self.expected, self.obtained = alignment.expected, alignment.obtained
         self._positions: list[dict[tuple[bool, str], int]] = []
         for index in (self.expected, self.obtained):
@@ -92,6 +100,11 @@ class ComparedGraph:
             position = self.alignment.expected_of[partner]
             if position >= 0:
                 yield position, partner, changes
+
+    def reads_the_same(self, position: int, partner: int) -> bool:
+        """Return whether two nodes read partners at the same places."""
+        read = tuple(self.alignment.obtained_of[each] for each in self.expected.inputs[position])
+        return read == self.obtained.inputs[partner]
 
     def position(self, name: str, *, is_removed: bool = False) -> int | None:
         """Return the position of the obtained node, or of the removed node, with a name."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pytest_fxgraph.compare.difference import Change, Edit
 from pytest_fxgraph.compare.edits.arguments import changed_arguments
 from pytest_fxgraph.compare.edits.blocks import changed_blocks
-from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence, owners_of
 from pytest_fxgraph.compare.edits.findings import changed_findings
 from pytest_fxgraph.compare.edits.interface import changed_interface
 from pytest_fxgraph.compare.edits.renamings import renamed_paths
@@ -61,6 +61,30 @@ def recognised_edits(graphs: Sequence[ComparedGraph], changes: Sequence[Change])
             left = [change for change in left if id(change) not in explained]
             occurrences += found
     return _edits(occurrences)
+
+
+def count_at_places(edits: Iterable[Edit], graphs: Iterable[ComparedGraph], changes: Iterable[Change]) -> int:
+    """Count the left-out `changes`, nodes and records at the nodes of edits, or at the paths that these nodes use."""
+    sites = [site for edit in edits for site in edit.sites]
+    names = {name for site in sites for name in site.expected}, {name for site in sites for name in site.obtained}
+    used: set[str] = set()
+    left_out: list[tuple[bool, str]] = []  # whether the node is an obtained node, and its name
+    paths: list[str] = []
+    for graph in graphs:
+        for index, own in zip((graph.expected, graph.obtained), names, strict=True):
+            used.update(graph.prefix + node.target for node in index.nodes if graph.prefix + node.name in own)
+        for position, partner in graph.omitted:
+            node = graph.expected.nodes[position] if partner < 0 else graph.obtained.nodes[partner]
+            left_out.append((partner >= 0, graph.prefix + node.name))
+        paths += [graph.prefix + path for path in graph.omitted_paths]
+    for change in changes:
+        if change.subject in ("module", "state"):
+            paths.append(change.where)
+        else:
+            left_out.append((change.action != "removed", change.where))
+    return sum(name in names[is_obtained] for is_obtained, name in left_out) + sum(
+        not used.isdisjoint(owners_of(path)) for path in paths
+    )
 
 
 def _by_graph(graphs: Sequence[ComparedGraph], changes: Iterable[Change]) -> list[tuple[ComparedGraph, list[Change]]]:

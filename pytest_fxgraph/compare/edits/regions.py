@@ -51,7 +51,7 @@ class _Finder:
         self._joinable = set(self._lone)
         for partner, position in graph.replaced.items():
             if graph.obtained.nodes[partner].op != "placeholder":
-                self._add_pair(position, partner, is_rewired=self._is_rewired(position, partner))
+                self._add_pair(position, partner, is_rewired=not graph.reads_the_same(position, partner))
         for position, partner, changes in graph.pair_changes():
             # The output would join all results of the graph.
             is_open = partner not in graph.replaced and graph.obtained.nodes[partner].op != "output"
@@ -62,10 +62,6 @@ class _Finder:
         self._parents.update({position: position, self._offset + partner: position})
         if is_rewired:
             self._joinable.update((position, self._offset + partner))
-
-    def _is_rewired(self, position: int, partner: int) -> bool:
-        inputs = tuple(self._graph.alignment.obtained_of[read] for read in self._graph.expected.inputs[position])
-        return inputs != self._graph.obtained.inputs[partner]
 
     def _names_a_lone_node(self, position: int, partner: int, changes: Iterable[Change]) -> bool:
         if not any(change.kind == "wiring" for change in changes):

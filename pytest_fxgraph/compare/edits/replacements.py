@@ -110,8 +110,7 @@ def _is_spelling(graph: ComparedGraph, region: Region) -> bool:
     if len(region.expected) > 1 or len(region.obtained) > 1:
         return False
     position, partner = region.expected[0], region.obtained[0]
-    inputs = [graph.alignment.obtained_of[read] for read in graph.expected.inputs[position]]
-    if inputs != [*graph.obtained.inputs[partner]]:
+    if not graph.reads_the_same(position, partner):
         return False
     nodes = graph.expected.nodes[position], graph.obtained.nodes[partner]
     return are_spelled_alike(*nodes, graph.expected.modules, graph.obtained.modules)

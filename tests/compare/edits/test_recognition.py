@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fixtures.documents import document
 from fixtures.edited_models import Options, Transformer, Words, stages
+from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.functions import diff_graphs
+from pytest_fxgraph.report.clusters import cause_parts
+from pytest_fxgraph.report.text import headline
 
 BASE = Options()
 EDITS = {
@@ -139,3 +143,49 @@ def test_a_model_inside_another_has_all_its_modules_moved():
 
 def test_equal_graphs_have_no_edit():
     assert diff_graphs(Words(ties=True), Words(ties=True)).edits == ()
+
+
+CALLS = {
+    "replaced": ("torch.relu(%{read})", "torch.tanh(%{read})"),
+    "argument": ("torch.add(%{read}, 1e-05)", "torch.add(%{read}, 1e-06)"),
+    "inserted": (
+        "torch.relu(%{read}) @ layers.{n}",
+        "torch.neg(%{read}) @ layers.{n}\n%a{n} = torch.relu(%b{n}) @ layers.{n}",
+    ),
+}
+
+
+def repeated(call: str, times: int):
+    lines = ["%i = input x", "%a0 = torch.relu(%i)"]
+    for n in range(1, times + 1):
+        first = "b" if "\n" in call else "a"
+        lines.append(f"%{first}{n} = " + call.format(read=f"a{n - 1}", n=n))
+    return document("\n".join([*lines, f"%c = torch.neg(%a{times}, 1)", "return %c"]))
+
+
+@pytest.mark.parametrize(("kind", "times"), [("replaced", 250), ("argument", 250), ("inserted", 2100)])
+def test_left_out_changes_at_places_of_an_edit_count_once(kind, times):
+    before, after = CALLS[kind]
+    short = compare_documents(repeated(before, 3), repeated(after, 3))
+
+    difference = compare_documents(repeated(before, times), repeated(after, times))
+
+    assert difference.omitted == difference.omitted_in_edits > 0
+    assert difference.unexplained == 0
+    assert [(edit.kind, edit.key, len(edit.sites)) for edit in difference.edits] == [(kind, short.edits[0].key, times)]
+    assert cause_parts(difference, "one") == cause_parts(short, "two")
+
+
+@pytest.mark.parametrize("read", ["%a250", "%a0"])
+def test_another_change_behind_the_left_out_changes_is_in_no_edit(read):
+    graphs = []
+    for call, args in zip(CALLS["argument"], (("%i", "1e-05"), (read, "1e-06")), strict=True):
+        graph = repeated(call, 250)
+        last = graph.nodes[-2]._replace(target="torch.add", args=args)
+        graphs.append(replace(graph, nodes=(*graph.nodes[:-2], last, graph.nodes[-1])))
+
+    difference = compare_documents(*graphs)
+
+    assert difference.unexplained == 1
+    assert headline(difference) == "torch.add other 1e-05 -> 1e-06 at 250 places, and 1 more"
+    assert cause_parts(difference, "one") != cause_parts(difference, "two")
