@@ -563,3 +563,10 @@ def test_functions_left_to_python_are_unknown_without_the_record_of_torch(monkey
 def test_what_is_no_model_is_refused():
     with pytest.raises(CaptureError, match="cannot capture an object of type int: hand over a module or function"):
         capture(3, X)
+
+
+def test_frames_that_were_left_for_other_reasons_are_equal():
+    place = Place("a.py", 1, "forward", "x.item()")
+
+    assert SkippedFrame(place, "graph break", "one") == SkippedFrame(place, "graph break", "other")
+    assert SkippedFrame(place, "graph break", "one") != SkippedFrame(place, "skipped", "one")

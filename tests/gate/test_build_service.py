@@ -8,7 +8,7 @@ import pytest
 
 from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attach_properties
-from pytest_fxgraph.gate.build_service import append_job_summary
+from pytest_fxgraph.gate.build_service import _TOPS, _top, append_job_summary
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.run_record import RunRecord
@@ -64,3 +64,27 @@ def test_what_matched_has_no_properties_and_many_goldens_have_not_too_many():
     attempt.outcomes = [Outcome("t", f"{n}.yaml", "exact", "mismatch") for n in range(100)]
     attach_properties(attempt, report)
     assert len(report.user_properties) == 1 + 20 * 4
+
+
+@pytest.mark.parametrize(
+    ("named", "has_repository", "top"),
+    [
+        ("there", True, "there"),
+        ("missing", True, "root"),
+        ("", True, "root"),
+        (None, False, "root/inner"),
+    ],
+)
+def test_paths_start_at_the_folder_of_the_service_else_at_the_repository_else_at_rootdir(
+    tmp_path, monkeypatch, named, has_repository, top
+):
+    for name in _TOPS:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "root" / "inner").mkdir(parents=True)
+    if has_repository:
+        (tmp_path / "root" / ".git").mkdir()
+    if named is not None:
+        monkeypatch.setenv(_TOPS[-1], str(tmp_path / named) if named else "")
+
+    assert _top(tmp_path / "root" / "inner") == tmp_path / top

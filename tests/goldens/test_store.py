@@ -334,3 +334,12 @@ def test_a_golden_that_is_too_large_is_not_read(store, monkeypatch):
     assert store.read("a.yaml")
     with pytest.raises(GoldenFormatError, match=r"cannot read the golden file .*b.yaml: it is larger than 2 MiB; rest"):
         store.read("b.yaml")
+
+
+def test_a_copy_goes_into_a_folder_that_is_there_and_into_a_new_one(store):
+    store.write("a.yaml", "one\n")
+
+    for target in ("folder/b.yaml", "folder/c.yaml", "new/deep/d.yaml"):
+        assert store.copy("a.yaml", target)
+        assert not store.copy("a.yaml", target)
+        assert store.path(target).read_text(encoding="utf-8") == "one\n"

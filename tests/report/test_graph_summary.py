@@ -59,3 +59,36 @@ def test_modules_that_are_not_alike_are_told_apart_as_deep_as_there_is_room():
 
     assert lines[0] == f"{GOLDEN} would be a graph of 32 nodes"
     assert "  outer: 30 nodes, f0, f1, f2, f3 and 26 more operators" in lines
+
+
+def test_a_large_graph_is_told_by_modules_three_names_deep_to_the_letter():
+    inputs = [f"%n{number} = input n{number}" for number in range(5)]
+    first = [f"%a{number} = torch.relu(%n0) @ net.enc.first.deep" for number in range(3)]
+    second = [f"%{name} = torch.{name}(%n0) @ net.enc.second" for name in ("neg", "exp", "sin", "cos", "tan", "tanh")]
+    layers = [f"%l{number} = torch.abs(%n0) @ net.layers.{number}" for number in range(4)]
+    rest = ["%w = get scale", *(f"%r{number} = torch.log(%w)" for number in range(3))]
+
+    assert summary(*inputs, *first, *second, *layers, *rest, "return %r2") == [
+        f"{GOLDEN} would be a graph of 23 nodes",
+        *("  input n0", "  input n1", "  input n2", "  and 2 more inputs"),
+        "  net.enc.first: 3 nodes, torch.relu x3",
+        "  net.enc.second: 6 nodes, torch.neg, torch.exp, torch.sin, torch.cos and 2 more operators",
+        "  net.layers.0 .. net.layers.3: 1 node each, torch.abs",
+        "  scale: 1 node, scale",
+        "  3 nodes, torch.log x3",
+        "  return %r2",
+        "a run with --fx-received writes all of it beside the golden",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("modules", "lines"),
+    [
+        (12, ["  m.a.0: 1 node, f0", "  m.a.1: 1 node, f1"]),
+        (13, ["  m.a: 13 nodes, f0, f1, f2, f3 and 9 more operators", "  return %m12"]),
+    ],
+)
+def test_more_than_12_groups_are_told_one_level_higher(modules, lines):
+    told = summary(*chain(modules, "m.a.{}", inputs=9))
+
+    assert told[5:7] == lines

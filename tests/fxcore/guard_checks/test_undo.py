@@ -11,7 +11,7 @@ from torch import nn
 import fxcore
 from fxcore.errors import GuardError
 from fxcore.guard_checks.plan import Plan
-from fxcore.guard_checks.undo import WrittenState, state_written_by
+from fxcore.guard_checks.undo import WrittenState, _may_change_itself, state_written_by
 from fxcore.state.snapshot import Snapshot
 
 
@@ -179,3 +179,23 @@ def test_check_guards_leaves_the_region_of_autocast_that_it_enters():
 
     assert regions_of_autocast() == 0
     assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize(
+    ("layer", "is_kept"),
+    [
+        (nn.ReLU(), False),
+        (nn.Dropout(0.5), True),
+        (nn.Dropout(0.0), False),
+        (nn.BatchNorm1d(4), True),
+        (nn.BatchNorm1d(4).eval(), True),  # the mode may change before the call
+        (nn.BatchNorm1d(4, track_running_stats=False), False),
+        (nn.Embedding(4, 2), False),
+        (nn.Embedding(4, 2, max_norm=1.0), True),
+        (nn.Sequential(nn.ReLU(), nn.Dropout(0.5)), True),
+        (Counter(), True),
+    ],
+    ids=repr,
+)
+def test_a_layer_is_kept_if_a_call_may_change_it(layer, is_kept):
+    assert _may_change_itself(layer) is is_kept

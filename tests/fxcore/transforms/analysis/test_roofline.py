@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -76,3 +78,24 @@ def test_measured_peaks_count_two_operations_for_a_product_and_copied_bytes_twic
 
     assert peaks == Peaks(2 * 1024**3 / 0.5, 2 * 2**23 * 4 / 0.5, "measured on cpu")
     assert asked == [("cpu", pytest.approx(seconds / 3))] * 3
+
+
+def test_the_table_has_the_slowest_20_nodes_and_the_total():
+    traced = fxcore.symbolic_trace(nn.Sequential(*(nn.ReLU() for _ in range(21))))
+    costs = graph_costs(traced, torch.ones(1000))
+    times = profile(traced, torch.ones(1000), warmup=0, repeats=1)
+    points = tuple(
+        replace(point, seconds=(number + 1) * 1e-6)
+        for number, point in enumerate(roofline(costs, times, Peaks(5e9, 40e9)).points)
+    )
+    roof = replace(roofline(costs, times, Peaks(5e9, 40e9, "a slow one")), points=points)
+
+    head, names, first, *rows = roof.table().splitlines()
+
+    assert head == "peaks (a slow one): 5.0 GFLOP/s, 40.0 GB/s, ridge at 0.1 FLOPs/byte"
+    assert len(rows) == 20
+    assert names.split()[:4] == ["node", "module", "GFLOP/s", "GB/s"]
+    # 1,000 operations and 8,000 bytes in 21 microseconds; either takes 0.2 microseconds at least.
+    assert first.split() == ["_20", "20", "0.05", "0.38", "0.12", "arithmetic", "0.2", "21.0", "1.0%"]
+    assert rows[-1].split() == ["total", "4.2", "231.0", "1.8%"]
+    assert len(roof.table(2).splitlines()) == 5
