@@ -244,7 +244,10 @@ def _settings_as_they_were():
 
 
 @pytest.mark.usefixtures("_settings_as_they_were")
-@pytest.mark.parametrize("guard", PERTURBED)
+@pytest.mark.parametrize(
+    "guard",
+    [pytest.param(guard, marks=[pytest.mark.slow] if place % 3 else []) for place, guard in enumerate(PERTURBED)],
+)
 def test_a_change_of_a_mode_a_module_or_a_function_is_a_guard(guard):
     net = Layers().eval()
 

@@ -89,7 +89,9 @@ def test_json_holds_the_graph(capsys, path):
     assert "aten.linear.default" in [node["target"] for node in found["graph"]["nodes"]]
 
 
-@pytest.mark.parametrize("spoil", [archives.with_pickled_inputs, archives.with_bare_pickle])
+@pytest.mark.parametrize(
+    "spoil", [archives.with_pickled_inputs, pytest.param(archives.with_bare_pickle, marks=pytest.mark.slow)]
+)
 def test_nothing_is_executed_without_trust(capsys, tmp_path, spoil):
     path, created = archives.saved(tmp_path / "model.pt2"), tmp_path / "created"
     spoil(path, created)
@@ -142,6 +144,7 @@ def test_a_program_that_torch_does_not_load_is_a_letter(capsys, tmp_path):
     assert err.endswith("; load it by the release of torch that saved it, and save it by this one\n")
 
 
+@pytest.mark.slow
 def test_a_module_in_the_present_folder_is_not_taken_for_one_of_the_library(capsys, path, tmp_path, monkeypatch):
     (tmp_path / "json.py").write_text("open('created', 'w')", encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -357,9 +357,14 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in PROGRAMS]
-)
+SLOW = {"attention_in_a_branch", "condition_on_a_size_and_contents", "layer_norm_in_a_branch"}
+
+
+def marks_of(name):
+    return [pytest.mark.long] if name in LONG else [pytest.mark.slow] if name in SLOW else []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in PROGRAMS])
 def test_the_graph_computes_as_plain_python_does(name):
     torch.manual_seed(0)
     each = PROGRAMS[name]

@@ -86,7 +86,13 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+COSTLY = ("static, other engine", "static, other activations", "fx, other activations")  # a second each
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(MODELS[name], id=name, marks=[pytest.mark.slow] if name in COSTLY else []) for name in MODELS],
+)
 def test_a_quantized_model_equals_itself_and_its_golden_is_read_back(make):
     document = build_document(_traced(make()), sources=False)
 

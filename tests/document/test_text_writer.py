@@ -14,7 +14,7 @@ from pytest_fxgraph.document.node_names import differs_in_names_at_most, rename_
 from pytest_fxgraph.goldens.inline_text import read_inline, write_inline
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(documents() | layered_documents())
 def test_a_document_whose_names_are_kept_comes_back_from_its_text(document):
     document = replace(document, keeps_traced_names=True)
@@ -22,7 +22,7 @@ def test_a_document_whose_names_are_kept_comes_back_from_its_text(document):
     assert decode(encode(document), "a") == document
 
 
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(documents() | layered_documents())
 def test_a_folded_document_comes_back_under_names_counted_per_block(document):
     text = encode(document)
@@ -35,7 +35,7 @@ def test_a_folded_document_comes_back_under_names_counted_per_block(document):
     assert differs_in_names_at_most(text, document) or "~" in text
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(documents() | layered_documents())
 def test_a_document_comes_back_from_an_inline_text(document):
     text = write_inline(document)

@@ -177,6 +177,7 @@ def test_right_graphs_pass(model, inputs, grads):
     FxEquivalence(strict_inputs=True)(made, inputs)
 
 
+@pytest.mark.slow
 def test_following_inputs_does_not_import_dynamo():
     # torch wraps the methods of dispatch modes in one that does, which takes longer than the check.
     program = (

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fixtures.equivalence_page import PAGE, parts, with_parts
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_page_are_measured():
     page, measured = PAGE.read_text(encoding="utf-8"), parts()
 

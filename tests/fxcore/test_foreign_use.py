@@ -423,6 +423,7 @@ def check_registrations():
     assert torch.equal(TABLE[scaled(1)], torch.tensor(2))
 
 
+@pytest.mark.slow
 def test_functions_and_methods_that_a_library_registers_are_recorded():
     # In a process of its own: after a replacement of Tensor.__getitem__, torch.tensor([x.sum()]) fails for good.
     program = "from tests.fxcore.test_foreign_use import check_registrations; check_registrations()"

@@ -206,6 +206,7 @@ def test_a_table_that_changed_since_is_not_replaced(project, monkeypatch, capsys
     assert project.scores() == {"a": 1, "b": 7, "c": 3}
 
 
+@pytest.mark.slow
 def test_the_table_of_a_file_that_is_gone_is_unused_in_a_run_of_everything(project):
     project.path.joinpath("test_models.py").rename(project.path / "test_others.py")
     project.run("--fx-update-golden", "test_others.py").stdout.no_fnmatch_line("fx table: no test asks*")

@@ -9,7 +9,13 @@ from tests.guided_cases.table import CASES
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("case", [pytest.param(each, id=f"{each.theme}-{each.name}") for each in CASES])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(each, id=f"{each.theme}-{each.name}", marks=[pytest.mark.slow] if place % 2 else [])
+        for place, each in enumerate(CASES)
+    ],
+)
 def test_every_call_is_right_or_refused(case):
     assert faults(judge(case)) == []
 

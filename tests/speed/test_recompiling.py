@@ -6,11 +6,13 @@ import gc
 import operator
 import sys
 
+import pytest
 from torch import nn
 
 import fxcore
 
 
+@pytest.mark.slow
 def test_memory_is_flat_over_many_recompiles():
     graph = fxcore.Graph()
     value = graph.placeholder("x")

@@ -19,7 +19,7 @@ from pytest_fxgraph.functions import diff_graphs
 
 SMALL = {entry.name: entry for entry in small_models()}
 OWN = mutant_models()
-EVERY = 2  # of the small models, one in so many runs every day; -m long has all mutants of all
+EVERY = 3  # of the small models, one in so many runs every day; -m long has all mutants of all
 PLACES_IN_A_REAL_MODEL = 12
 # What `constants="close"` is for; of modules, floats are nudged by one ulp, too.
 ROUNDING = {"float_nudged_by_one_ulp", "constant_nudged_by_one_ulp"}

@@ -26,9 +26,9 @@ from pytest_fxgraph.transform.fixture import FxTransform
 LONG_ENOUGH = 900
 CASES = {case.name: case for case in SEARCHED}
 # One of each sort, for every day.
-SAMPLE = ("fuse_conv_bn", "decompose_gelu", "cancel_transposes")
-SAMPLE_OF_KINDS = ("batch_baked_in", "odd_length", "negative", "copy_forgotten", "nan", "autocast", "two_at_once")
-SAMPLE_OF_ZOO = ("attention", "embedding_bag", "topk_and_max", "writes_input")
+SAMPLE = ("fuse_conv_bn",)
+SAMPLE_OF_KINDS = ("batch_baked_in", "odd_length", "negative", "autocast")
+SAMPLE_OF_ZOO = ("attention", "writes_input")
 
 
 def message_of(case, seed: int = 0, tries: int = 200, **options) -> str | None:

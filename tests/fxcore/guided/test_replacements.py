@@ -118,6 +118,7 @@ def test_a_function_that_another_module_imported_by_name_is_recorded():
     assert other.tensor is torch.tensor
 
 
+@pytest.mark.slow
 def test_a_default_device_still_concerns_torchs_own_functions_after_a_trace():
     program = (
         "import torch, fxcore\n"

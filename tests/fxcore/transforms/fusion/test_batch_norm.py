@@ -84,8 +84,14 @@ def norms_in(gm):
     return [node for node in gm.graph.nodes if "norm" in str(node.target)]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("kind", "size"), KINDS)
+@pytest.mark.parametrize(
+    ("kind", "size", "form"),
+    [
+        pytest.param(kind, size, form, marks=[pytest.mark.slow] if size != 1 and form in ("decomposed", "edge") else [])
+        for kind, size in KINDS
+        for form in FORMS
+    ],
+)
 def test_every_kind_of_layer_takes_the_norm_in_every_spelling(kind, size, form):
     model, x = pair(kind, size, groups=1 if kind == "Linear" else 2)
     gm = graph_of(model, x, form)
