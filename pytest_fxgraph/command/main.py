@@ -18,6 +18,7 @@ from pytest_fxgraph.report.printable import printable_line
 # A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
 # verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
 _VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay")
+_RUN_PYTEST = ("replay",)  # verbs with arguments of pytest after `--`
 _COMPLETION = "completion"
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
 # deepdiff imports these, where they are installed, to know their types. Goldens hold texts alone.
@@ -71,9 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.modules.setdefault(name, cast(Any, None))
     given = list(sys.argv[1:] if arguments is None else arguments)
     _never_fail_at_a_character(sys.stdout, sys.stderr)
-    parser = _parser(next((word for word in given if not word.startswith("-")), None))
+    verb = next((word for word in given if not word.startswith("-")), None)
+    parser = _parser(verb)
+    # argparse would take the first argument of pytest for a missing argument of ours.
+    end = given.index("--") if verb in _RUN_PYTEST and "--" in given else len(given)
     try:
-        options = parser.parse_args(given)
+        options = parser.parse_args(given[:end])
+        options.arguments = given[end + 1 :]
         status: int = options.run(options)
         sys.stdout.flush()
         return status
