@@ -17,8 +17,8 @@ from pytest_fxgraph.report.printable import printable_line
 
 # A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
 # verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
-_VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay")
-_RUN_PYTEST = ("replay",)  # verbs with arguments of pytest after `--`
+_VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay", "bisect")
+_RUN_PYTEST = ("replay", "bisect")  # verbs with arguments of pytest after `--`
 _COMPLETION = "completion"
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
 # deepdiff imports these, where they are installed, to know their types. Goldens hold texts alone.
