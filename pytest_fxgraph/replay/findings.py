@@ -115,6 +115,16 @@ class Findings:
             yield ""
             yield f"{counted(len(left_out), 'graph')} of the change could not be kept, so nothing was compared there:"
             yield from first_lines([f"    {printable(each)}" for each in reasons], _MOST_PLACES, "    and {} more")
+        for name, recording in (("base", self.replay.before), ("change", self.replay.after)):
+            if recording.disagreeing:
+                yield ""
+                yield (
+                    f"{counted(len(recording.disagreeing), 'test')} made other graphs, or ended otherwise, in several "
+                    f"processes of the {name}; the last one was compared:"
+                )
+                yield from first_lines(
+                    [f"    {each}" for each in recording.disagreeing], _MOST_PLACES, "    and {} more"
+                )
         if self.unknown:
             yield ""
             yield from self.unknown

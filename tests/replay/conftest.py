@@ -1,4 +1,4 @@
-"""Repositories of git, made by a test."""
+"""Repositories of git, and recordings, made by a test."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ import subprocess
 import textwrap
 
 import pytest
+import torch
+
+import fxcore
+from pytest_fxgraph.compare.structural_hash import structural_hash
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.recordings.recording import RecordedTest, Recording
+from pytest_fxgraph.recordings.records import GraphRecord, RunRecord
+from pytest_fxgraph.recordings.store import RecordingStore
 
 _PERSON = {
     f"GIT_{role}_{fact}": value
@@ -49,3 +58,39 @@ def new_git_folder(tmp_path):
 @pytest.fixture
 def git_folder(new_git_folder):
     return new_git_folder("main")
+
+
+@pytest.fixture
+def relu():
+    return lambda x: torch.relu(x) + 1
+
+
+@pytest.fixture
+def sigmoid():
+    return lambda x: torch.sigmoid(x) + 1
+
+
+@pytest.fixture
+def sigmoid_and_two():
+    return lambda x: torch.sigmoid(x) + 2
+
+
+@pytest.fixture
+def recording_of(tmp_path):
+    """Return a function that makes a recording: the functions that each test traced."""
+    store = RecordingStore(str(tmp_path / "kept"))
+    store.new_index(RunRecord("1-a", (), (), {})).close()
+
+    def make(**tests):
+        found = {}
+        for test, functions in tests.items():
+            records = []
+            for order, function in enumerate(functions):
+                document = build_document(fxcore.symbolic_trace(function))
+                graph = structural_hash(document)
+                store.keep(graph, encode(document))
+                records.append(GraphRecord(test, order, "symbolic", "Model", graph))
+            found[test] = RecordedTest("passed", records)
+        return Recording(store, (), (), found)
+
+    return make
