@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
 from pytest_fxgraph import __version__
-from pytest_fxgraph.command.output import FAILED, SAME
+from pytest_fxgraph.command.output import FAILED, INTERRUPTED, SAME
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.printable import printable_line
 
@@ -85,6 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GateError as error:
         print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
         return FAILED
+    except KeyboardInterrupt:
+        print("fxgraph: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough. Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
