@@ -11,13 +11,14 @@ from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
 from pytest_fxgraph import __version__
-from pytest_fxgraph.command.output import FAILED, SAME
+from pytest_fxgraph.command.output import FAILED, INTERRUPTED, SAME
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.printable import printable_line
 
 # A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
 # verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
-_VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay")
+_VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay", "bisect")
+_RUN_PYTEST = ("replay", "bisect")  # verbs with arguments of pytest after `--`
 _COMPLETION = "completion"
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
 # deepdiff imports these, where they are installed, to know their types. Goldens hold texts alone.
@@ -71,15 +72,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.modules.setdefault(name, cast(Any, None))
     given = list(sys.argv[1:] if arguments is None else arguments)
     _never_fail_at_a_character(sys.stdout, sys.stderr)
-    parser = _parser(next((word for word in given if not word.startswith("-")), None))
+    verb = next((word for word in given if not word.startswith("-")), None)
+    parser = _parser(verb)
+    # argparse would take the first argument of pytest for a missing argument of ours.
+    end = given.index("--") if verb in _RUN_PYTEST and "--" in given else len(given)
     try:
-        options = parser.parse_args(given)
+        options = parser.parse_args(given[:end])
+        options.arguments = given[end + 1 :]
         status: int = options.run(options)
         sys.stdout.flush()
         return status
     except GateError as error:
         print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
         return FAILED
+    except KeyboardInterrupt:
+        print("fxgraph: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough. Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,6 +15,7 @@ from pytest_fxgraph.report.printable import printable_line
 
 # Exit statuses of the command.
 SAME, DIFFERENT, FAILED = 0, 1, 2
+INTERRUPTED = 130  # as shells have it
 
 _COLOUR_CODES = {"bold": 1, "light": 2, "red": 31, "green": 32, "cyan": 36}
 

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, print_lines
+from pytest_fxgraph.command.output import (
+    DIFFERENT,
+    FAILED,
+    SAME,
+    add_color,
+    add_json,
+    plain_data,
+    print_json,
+    print_lines,
+)
+from pytest_fxgraph.errors import RecordingError, ReportError
 from pytest_fxgraph.recordings.recording import Recording
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.replay.comparison import compare_recordings
-from pytest_fxgraph.report.printable import counted
-from pytest_fxgraph.report.text import full_section
+from pytest_fxgraph.replay.findings import Findings, findings_of
+from pytest_fxgraph.replay.recorded_trees import RecordedTrees, Suite, cache_folder
+from pytest_fxgraph.replay.reports import data_of, report_of
+from pytest_fxgraph.replay.revisions import Repository
+from pytest_fxgraph.report.printable import printable_line
+
+_FORMS = (".html", ".md", ".json")
 
 
 def add_replay(commands: Any) -> None:
@@ -18,23 +38,151 @@ def add_replay(commands: Any) -> None:
     parser = commands.add_parser(
         "replay",
         help="say what a change does to every graph of a test suite",
-        description="The exit status is 0 if nothing changed, 1 if something changed, 2 if it cannot be told.",
+        description="Runs the tests of the base, a commit, and the tests here, and compares all graphs that both runs "
+        "made. The checkout stays as it is. The exit status is 0 if nothing changed, 1 if something changed, 2 if it "
+        "cannot be told. Arguments of pytest follow `--`.",
     )
-    parser.add_argument("--against", metavar="RECORDING", required=True, help="the recording to compare with")
-    parser.add_argument("recording", metavar="RECORDING", help="the recording of the change")
+    parser.add_argument(
+        "base",
+        metavar="BASE",
+        nargs="?",
+        help="a revision; default: the commit at which the checkout left the default branch. With --against: a "
+        "recording of the change, in place of a run here",
+    )
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--against", metavar="RECORDING", help="compare with what pytest --fx-record wrote")
+    other.add_argument("--python", metavar="PYTHON", help="compare a run here with a run here by this interpreter")
+    expected = parser.add_mutually_exclusive_group()
+    expected.add_argument("--expect", choices=("same",), help="new tests are right, every other change is wrong")
+    expected.add_argument(
+        "--expect-edit",
+        metavar="PATTERN",
+        action="append",
+        help="edits whose words match, as `*gelu*` does, are right, and new tests; every other change is wrong",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", action="append", default=[], help="write a report, a .html, .md or .json"
+    )
+    add_recording_options(parser)
     add_color(parser)
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
+def add_recording_options(parser: Any) -> None:
+    """Add the options of commands that record trees."""
+    parser.add_argument(
+        "--copy",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="give these files, which git ignores, to trees of other commits, for example generated code",
+    )
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="the longest time of one run")
+    parser.add_argument("--fresh", action="store_true", help="record again what was recorded before")
+
+
+def recorded_trees(options: argparse.Namespace) -> tuple[RecordedTrees, Repository]:
+    """Return the trees of the repository around this folder, and the repository."""
+    here = Path.cwd().resolve()
+    repository = Repository.around(here)
+    suite = Suite(repository, here, options.arguments, options.copy, options.timeout)
+    return RecordedTrees(suite, cache_folder(), tell, is_fresh=options.fresh), repository
+
+
+def tell(text: str) -> None:
+    """Print a step. Answers go to stdout, steps and the output of pytest to stderr."""
+    print(f"fxgraph: {printable_line(text)}", file=sys.stderr, flush=True)
+
+
 def _run(options: argparse.Namespace) -> int:
-    before, after = (Recording.read(RecordingStore(place)) for place in (options.against, options.recording))
-    replay = compare_recordings(before, after)
-    lines = [f"{counted(replay.tests, 'test')}: {counted(replay.same, 'graph')} same, {len(replay.changed)} changed"]
-    for each in replay.changed:
-        lines += ["", each.test]
-        if each.documents is None or each.difference is None:
-            lines.append("  new graph" if each.before is None else "  vanished graph")
+    for path in options.output:
+        if not path.endswith(_FORMS):
+            raise ReportError(f"cannot write the report {path}: give a name that ends in {', '.join(_FORMS)}")
+    with _both_recordings(options) as (before, after):
+        findings = findings_of(compare_recordings(before, after))
+        expected = None if options.expect is None and options.expect_edit is None else options.expect_edit or ()
+        unexpected = None if expected is None else findings.unexpected(expected)
+        if options.json:
+            print_json(data_of(findings, unexpected))
         else:
-            lines += full_section(each.difference, *each.documents, golden="the graph").split("\n")
-    print_lines(lines, options.color)
-    return SAME if replay.is_same else DIFFERENT
+            lines = [*findings.lines(), *([""] if unexpected else []), *(unexpected or [])]
+            print_lines(lines, options.color)
+        _write_reports(findings, unexpected, options.output)
+    if findings.unknown:
+        return FAILED
+    is_same = not findings.found if unexpected is None else not unexpected
+    return SAME if is_same else DIFFERENT
+
+
+@contextmanager
+def _both_recordings(options: argparse.Namespace) -> Iterator[tuple[Recording, Recording]]:
+    """Yield the recordings of the base and of the change, recorded if need be."""
+    if options.against is not None:
+        before = Recording.read(RecordingStore(options.against))
+        if options.base is not None:
+            if options.arguments:
+                raise RecordingError(
+                    f"cannot give arguments to pytest: {options.against} and {options.base} are recordings, and no "
+                    "test runs; leave the arguments out"
+                )
+            yield before, Recording.read(RecordingStore(options.base))
+            return
+        trees, _ = recorded_trees(options)
+        with trees.of_checkout() as after:
+            yield before, after
+        return
+    trees, repository = recorded_trees(options)
+    if options.python is not None:
+        if options.base is not None:
+            raise RecordingError(
+                f"cannot compare with {options.base} and with {options.python} at once: --python compares two "
+                "environments at one commit; leave one of the two out"
+            )
+        with trees.of_checkout() as before, trees.of_checkout(options.python) as after:
+            yield before, after
+        return
+    if options.base is None:
+        commit, branch = repository.merge_base()
+        tell(f"the base is the merge base with {branch}")
+    else:
+        commit = repository.commit(options.base)
+    if not repository.is_changed(commit):
+        tell(f"the checkout is the base itself, {repository.title(commit)}; name another base to see a change")
+    before = trees.of_commit(commit)
+    with trees.of_checkout() as after:
+        yield before, after
+
+
+def _write_reports(findings: Findings, unexpected: Sequence[str] | None, paths: Sequence[str]) -> None:
+    on_github = os.environ.get("GITHUB_ACTIONS") == "true"
+    if not paths and not on_github:
+        return
+    from pytest_fxgraph.goldens.store import write_whole
+
+    report = report_of(findings)
+    for path in paths:
+        if path.endswith(".json"):
+            import json
+
+            text = json.dumps(plain_data(data_of(findings, unexpected)), indent=1) + "\n"
+        elif path.endswith(".md"):
+            from pytest_fxgraph.draw.run_markdown import run_markdown
+
+            text = run_markdown(report)
+        else:
+            from pytest_fxgraph.draw.run_page import run_page
+
+            text = run_page(report, Path.cwd())
+        write_whole(Path(path), text, "report", shown_as=path)
+        tell(f"wrote the report {path}")
+    if on_github:
+        from pytest_fxgraph.gate import build_service
+        from pytest_fxgraph.report.annotations import Folders, annotations_of_run, github_commands
+
+        if build_service.append_job_summary(report) is not None:
+            tell("added the report to the job summary")
+        folders = Folders(Path.cwd(), Path.cwd(), build_service.top_folder(Path.cwd()))
+        if unexpected is None or unexpected:
+            for command in github_commands(annotations_of_run(report, {}, folders, by_cause=True)):
+                print(command)  # as it is: GitHub obeys it

@@ -68,6 +68,7 @@ class PageContent:
     sections: Sequence[str] = ()
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)  # heading to the goldens without a picture
     facts: Mapping[str, str] = field(default_factory=dict)  # of the run: "commit", "torch", "platform", ...
+    noun: str = "golden"  # the word for a thing that is compared
 
 
 @dataclass(frozen=True)

@@ -60,21 +60,21 @@ def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
     """
     causes = report.failed_by_cause()
     pages = _Pages(most)
-    pages.add([f"## Graphs and goldens: {_summary(report)}", ""], "headings")
+    pages.add([f"## {report.title}: {_summary(report)}", ""], "headings")
     _add_table(pages, report, causes)
     pictures = 0
     for number, cause in enumerate(causes):
         drawn = _picture(cause[0]) if pictures < _MOST_PICTURES else []
         is_open = number == 0 and len(causes) + len(report.failures) < _MOST_NAMES
-        if drawn and pages.add(_details(cause, drawn, is_open=is_open), "picture"):
+        if drawn and pages.add(_details(cause, drawn, report.noun, is_open=is_open), "picture"):
             pictures += 1
         else:
-            pages.add(_details(cause, [], is_open=is_open), "text")
+            pages.add(_details(cause, [], report.noun, is_open=is_open), "text")
     for failure in report.failures:
         said = "eager and graph differ" if failure.check == "equivalence" else html_code(failure.headline)
         pages.add(_folded(f"{html_code(failure.nodeid)}: {said}", code_block(failure.section)), "text")
     _add_rest(pages, report)
-    return "\n".join([*pages.lines, *_left_out(pages.left_out), ""])
+    return "\n".join([*pages.lines, *_left_out(pages.left_out, report.page_option), ""])
 
 
 def _summary(report: RunReport) -> str:
@@ -91,8 +91,8 @@ def _add_table(pages: _Pages, report: RunReport, causes: Sequence[_Cause]) -> No
     rows += [(code_span(each.nodeid), each.subject, code_span(_plain(each)), "") for each in report.failures]
     if not rows:
         return
-    shown = rows[:_MOST_ROWS]
-    head = ("golden", "level", "what differs", "accept with")
+    shown = rows[:_MOST_ROWS] if report.accept else [row[:-1] for row in rows[:_MOST_ROWS]]
+    head = (report.noun, "level", "what differs", *(["accept with"] if report.accept else []))
     while shown and not pages.add([*table(head, shown), ""], "row", 0):
         del shown[len(shown) // 2 :]
     pages.left_out["row"] = len(rows) - len(shown)
@@ -116,10 +116,10 @@ def _accepting(commands: Mapping[str, str]) -> str:
     return " and ".join(first_lines(told, _MOST_COMMANDS, "{} more"))
 
 
-def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
+def _details(cause: _Cause, picture: list[str], noun: str, *, is_open: bool) -> list[str]:
     """Return the text about a cause, folded unless `is_open`: the goldens, picture and words of the first."""
     first = cause[0]
-    told = f"{len(cause)} goldens: " if len(cause) > 1 else ""
+    told = f"{len(cause)} {noun}s: " if len(cause) > 1 else ""
     said = _WORDS.get(first.status)
     title = f"{html_code(first.golden)}: {said}" if said else f"{told}{html_code(first.headline)}"
     names = first_lines([f"- {code_span(each.golden)}" for each in cause], _MOST_NAMES, "- and {} more")
@@ -150,10 +150,10 @@ def _add_rest(pages: _Pages, report: RunReport) -> None:
         pages.add([*code_block(section), ""], "section of a hook")
 
 
-def _left_out(counts: dict[str, int]) -> Iterator[str]:
+def _left_out(counts: dict[str, int], page_option: str) -> Iterator[str]:
     told = [counted(count, what) for what, count in counts.items() if count]
     if told:
-        yield f"Left out for lack of room: {', '.join(told)}. The page that `--fx-report x.html` writes has everything."
+        yield f"Left out for lack of room: {', '.join(told)}. The page that `{page_option}` writes has everything."
 
 
 # Names, docstrings and code of a model may hold anything. They become code spans, fenced blocks or escaped HTML, where

@@ -38,7 +38,13 @@ def run_page(report: RunReport, folder: Path = Path()) -> str:
         if cause[0].cluster
     ]
     content = PageContent(
-        "Graphs and goldens", _summary(report), clusters, report.sections, goldens, facts=report.environment
+        report.title,
+        _summary(report),
+        clusters,
+        report.sections,
+        goldens,
+        facts=report.environment,
+        noun=report.noun,
     )
     articles = [_failure_article(failure, folder) for failure in report.failures]
     articles += [

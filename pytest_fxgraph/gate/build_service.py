@@ -61,10 +61,10 @@ def append_job_summary(report: RunReport) -> str | None:
 
 
 def _folders(config: pytest.Config) -> Folders:
-    return Folders(Path(started_in(config)), Path(config.rootpath), _top(Path(config.rootpath)))
+    return Folders(Path(started_in(config)), Path(config.rootpath), top_folder(Path(config.rootpath)))
 
 
-def _top(rootdir: Path) -> Path:
+def top_folder(rootdir: Path) -> Path:
     """Return the repository's folder: the service's answer, else the nearest folder with .git, else rootdir."""
     for name in _TOPS:
         named = os.environ.get(name)

@@ -10,6 +10,7 @@ from collections.abc import Generator
 import pytest
 
 from pytest_fxgraph import __version__, settings
+from pytest_fxgraph.recorder.imported_modules import imported_modules
 from pytest_fxgraph.recorder.kept_graphs import KeptGraphs
 from pytest_fxgraph.recorder.watched_functions import watched
 from pytest_fxgraph.recordings.records import KINDS, EndRecord, OutcomeRecord, RunRecord
@@ -51,5 +52,5 @@ class Recorder:
 
     def pytest_sessionfinish(self) -> None:
         """End the index."""
-        self._index.add(EndRecord(self._tests, self._kept.count))
+        self._index.add(EndRecord(self._tests, self._kept.count, imported_modules()))
         self._index.close()

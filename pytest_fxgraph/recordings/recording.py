@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, Record, RunRecord
@@ -50,19 +50,23 @@ class Recording:
     cut_off: Sequence[str]  # processes without an end
     tests: dict[str, RecordedTest]
     disagreeing: Sequence[str] = ()  # tests that several processes ran, with other graphs or another outcome
+    modules: Mapping[str, str] = field(default_factory=dict)  # that the processes imported, with their files
 
     @classmethod
     def read(cls, store: RecordingStore) -> Recording:
         """Read all indexes of a store. Raises RecordingError if there is none, or one cannot be read."""
         runs: list[RunRecord] = []
         cut_off: list[str] = []
+        modules: dict[str, str] = {}
         processes: list[tuple[float, str, dict[str, RecordedTest]]] = []
         for name, records in store.indexes():
-            run, tests, has_ended = _read_process(records)
+            run, tests, end = _read_process(records)
             if run is not None:
                 runs.append(run)
-            if not has_ended:
+            if end is None:
                 cut_off.append(name)
+            else:
+                modules.update(end.modules)
             processes.append((0.0 if run is None else run.started, name, tests))
         attempts: dict[str, list[RecordedTest]] = {}
         for _, _, tests in sorted(processes, key=lambda each: each[:2]):
@@ -74,21 +78,24 @@ class Recording:
             cut_off,
             {nodeid: _counting(tests) for nodeid, tests in attempts.items()},
             [nodeid for nodeid, tests in attempts.items() if _disagree(tests)],
+            modules,
         )
 
 
-def _read_process(records: Iterable[Record]) -> tuple[RunRecord | None, dict[str, RecordedTest], bool]:
+def _read_process(
+    records: Iterable[Record],
+) -> tuple[RunRecord | None, dict[str, RecordedTest], EndRecord | None]:
     run: RunRecord | None = None
     tests: dict[str, RecordedTest] = {}
-    has_ended = False
+    end: EndRecord | None = None
     for record in records:
         if isinstance(record, RunRecord):
             run = record
         elif isinstance(record, EndRecord):
-            has_ended = True
+            end = record
         else:
             tests.setdefault(record.test, RecordedTest()).add(record)
-    return run, tests, has_ended
+    return run, tests, end
 
 
 def _counting(attempts: Sequence[RecordedTest]) -> RecordedTest:

@@ -59,6 +59,7 @@ class EndRecord(NamedTuple):
 
     tests: int
     graphs: int  # records of graphs
+    modules: Mapping[str, str] = {}  # imported modules outside any package and Python's own, with their files
 
 
 Record = RunRecord | GraphRecord | LeftOutRecord | OutcomeRecord | EndRecord

@@ -2,111 +2,182 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.recordings.recording import Recording
+from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord
-from pytest_fxgraph.recordings.store import RecordingStore
+
+_MOST_ALIGNED = 500  # graphs of a test that are aligned by content; their time grows by the square
+
+
+class Place(NamedTuple):
+    """A graph of a test."""
+
+    test: str
+    record: GraphRecord
+
+    def __str__(self) -> str:
+        return f"{self.test or '(outside any test)'} ({self.record.kind} {self.record.model})"
 
 
 @dataclass(frozen=True)
 class ChangedGraph:
-    """A graph of a test that differs between the recordings. A new graph has no `before`, a vanished one no `after`."""
+    """Two different graphs, one in place of the other, with all tests that made them."""
+
+    before: str  # the hash of the graph in its recording
+    after: str
+    difference: Difference
+    places: list[Place] = field(default_factory=list)
+
+
+class ChangedFact(NamedTuple):
+    """A fact of a compilation that changed, such as its breaks."""
+
+    place: Place
+    name: str
+    before: object
+    after: object
+
+
+class ChangedCount(NamedTuple):
+    """Another number of graphs of a test that could not be kept."""
 
     test: str
-    before: GraphRecord | None
-    after: GraphRecord | None
-    documents: tuple[GraphDocument, GraphDocument] | None = None
-    difference: Difference | None = None
+    kind: str
+    model: str
+    before: int
+    after: int
+    reason: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Replay:
     """The result of a comparison of two recordings."""
 
-    tests: int  # in both
-    same: int  # graphs
-    changed: Sequence[ChangedGraph]
-    new_tests: Sequence[str]
-    vanished_tests: Sequence[str]
-    other_outcomes: Sequence[tuple[str, str, str]]  # test, outcome before, outcome after
+    before: Recording
+    after: Recording
+    tests: int = 0  # in both
+    same: int = 0  # graphs
+    changed: dict[tuple[str, str], ChangedGraph] = field(default_factory=dict)  # by the hashes of both graphs
+    new: list[Place] = field(default_factory=list)
+    vanished: list[Place] = field(default_factory=list)
+    facts: list[ChangedFact] = field(default_factory=list)
+    left_out: list[ChangedCount] = field(default_factory=list)
+    new_tests: list[str] = field(default_factory=list)
+    vanished_tests: list[str] = field(default_factory=list)
+    other_outcomes: list[tuple[str, str, str]] = field(default_factory=list)  # test, outcome before, outcome after
 
     @property
-    def is_same(self) -> bool:
-        """Tell whether nothing changed."""
-        return not (self.changed or self.new_tests or self.vanished_tests or self.other_outcomes)
+    def graphs(self) -> int:
+        """The number of graphs of tests that are in both recordings."""
+        changed = sum(len(each.places) for each in self.changed.values())
+        return self.same + changed + len(self.new) + len(self.vanished)
+
+    def documents(self, changed: ChangedGraph) -> tuple[GraphDocument, GraphDocument]:
+        """Read both graphs. They are not held, because a recording may have more than fit into memory."""
+        texts = self.texts(changed)
+        return decode(texts[0], changed.before), decode(texts[1], changed.after)
+
+    def texts(self, changed: ChangedGraph) -> tuple[str, str]:
+        """Read the texts of both graphs."""
+        return self.before.store.text(changed.before), self.after.store.text(changed.after)
 
 
 def compare_recordings(before: Recording, after: Recording) -> Replay:
     """Compare two recordings at level `structure`."""
-    documents = _Comparisons(before.store, after.store)
-    both = [test for test in after.tests if test in before.tests]
-    same = 0
-    changed: list[ChangedGraph] = []
-    for test in both:
-        for old, new in _paired(before.tests[test].graphs, after.tests[test].graphs):
+    replay = Replay(before, after)
+    same: set[tuple[str, str]] = set()  # other hash and no difference
+    for test, obtained in after.tests.items():
+        expected = before.tests.get(test)
+        if expected is None:
+            replay.new_tests.append(test)
+            continue
+        replay.tests += test != ""
+        for old, new in _paired(expected.graphs, obtained.graphs):
             if old is None or new is None:
-                changed.append(ChangedGraph(test, old, new))
+                replay.new += [Place(test, new)] if new is not None else []
+                replay.vanished += [Place(test, old)] if old is not None else []
                 continue
-            found = None if old.graph == new.graph else documents.difference(old.graph, new.graph)
-            if found is None or found[1].is_empty:
-                same += 1
-            else:
-                changed.append(ChangedGraph(test, old, new, *found))
-    outcomes = [(test, before.tests[test].outcome, after.tests[test].outcome) for test in both]
-    return Replay(
-        len(both),
-        same,
-        changed,
-        [test for test in after.tests if test not in before.tests],
-        [test for test in before.tests if test not in after.tests],
-        [each for each in outcomes if each[1] != each[2]],
-    )
+            _compare_graphs(replay, same, Place(test, new), old)
+        replay.left_out += _changed_counts(test, expected, obtained)
+        if expected.outcome != obtained.outcome:
+            replay.other_outcomes.append((test, expected.outcome, obtained.outcome))
+    replay.vanished_tests += [test for test in before.tests if test not in after.tests]
+    return replay
 
 
-def _paired(
-    before: Sequence[GraphRecord], after: Sequence[GraphRecord]
-) -> Iterator[tuple[GraphRecord | None, GraphRecord | None]]:
+def _compare_graphs(replay: Replay, same: set[tuple[str, str]], place: Place, old: GraphRecord) -> None:
+    new = place.record
+    names = {**old.facts, **new.facts} if old.facts != new.facts else {}
+    for name in names:
+        values = old.facts.get(name), new.facts.get(name)
+        replay.facts += [ChangedFact(place, name, *values)] if values[0] != values[1] else []
+    hashes = old.graph, new.graph
+    if old.graph != new.graph and hashes not in same and hashes not in replay.changed:
+        changed = ChangedGraph(*hashes, Difference(""))
+        difference = compare_documents(*replay.documents(changed))
+        if difference.is_empty:
+            same.add(hashes)
+        else:  # without the records, which are as large as the graphs
+            replay.changed[hashes] = replace(changed, difference=replace(difference, records=({}, {})))
+    if hashes in replay.changed:
+        replay.changed[hashes].places.append(place)
+    else:
+        replay.same += 1
+
+
+def _changed_counts(test: str, before: RecordedTest, after: RecordedTest) -> Iterator[ChangedCount]:
+    counts = [Counter((each.kind, each.model) for each in side.left_out) for side in (before, after)]
+    reasons = {(each.kind, each.model): each.reason for each in (*before.left_out, *after.left_out)}
+    for key, reason in reasons.items():
+        if counts[0][key] != counts[1][key]:
+            yield ChangedCount(test, *key, counts[0][key], counts[1][key], reason)
+
+
+Pair = tuple[GraphRecord | None, GraphRecord | None]
+
+
+def _paired(before: Sequence[GraphRecord], after: Sequence[GraphRecord]) -> Iterator[Pair]:
     """Pair the graphs of a test: equal graphs in their order, and between them the graphs of one kind and model."""
-    matcher = SequenceMatcher(None, [_content(each) for each in before], [_content(each) for each in after], False)
-    for tag, first, last, new_first, new_last in matcher.get_opcodes():
-        if tag == "equal":
-            yield from zip(before[first:last], after[new_first:new_last], strict=True)
-        else:
-            yield from _paired_by_model(before[first:last], after[new_first:new_last])
+    old, new = [_content(each) for each in before], [_content(each) for each in after]
+    first, last = 0, 0
+    shorter = min(len(old), len(new))
+    while first < shorter and old[first] == new[first]:
+        first += 1
+    while last < shorter - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    old_end, new_end = len(old) - last, len(new) - last
+    yield from zip(before[:first], after[:first], strict=True)
+    if max(old_end, new_end) - first > _MOST_ALIGNED:
+        yield from _paired_by_model(before[first:old_end], after[first:new_end])
+    else:
+        matcher = SequenceMatcher(None, old[first:old_end], new[first:new_end], False)
+        for tag, *ends in matcher.get_opcodes():
+            start, end, new_start, new_stop = (first + each for each in ends)
+            if tag == "equal":
+                yield from zip(before[start:end], after[new_start:new_stop], strict=True)
+            else:
+                yield from _paired_by_model(before[start:end], after[new_start:new_stop])
+    yield from zip(before[old_end:], after[new_end:], strict=True)
 
 
-def _paired_by_model(
-    before: Sequence[GraphRecord], after: Sequence[GraphRecord]
-) -> Iterator[tuple[GraphRecord | None, GraphRecord | None]]:
-    keys = dict.fromkeys((each.kind, each.model) for each in (*before, *after))
-    for key in keys:
-        old, new = ([each for each in records if (each.kind, each.model) == key] for records in (before, after))
+def _paired_by_model(before: Sequence[GraphRecord], after: Sequence[GraphRecord]) -> Iterator[Pair]:
+    groups: dict[tuple[str, str], tuple[list[GraphRecord], list[GraphRecord]]] = {}
+    for side, records in enumerate((before, after)):
+        for each in records:
+            groups.setdefault((each.kind, each.model), ([], []))[side].append(each)
+    for old, new in groups.values():
         yield from zip_longest(old, new)
 
 
 def _content(record: GraphRecord) -> tuple[str, str, str]:
     return record.kind, record.model, record.graph
-
-
-class _Comparisons:
-    """The differences between graphs of two stores, each made once."""
-
-    def __init__(self, before: RecordingStore, after: RecordingStore) -> None:
-        self._stores = before, after
-        self._found: dict[tuple[str, str], tuple[tuple[GraphDocument, GraphDocument], Difference]] = {}
-
-    def difference(self, before: str, after: str) -> tuple[tuple[GraphDocument, GraphDocument], Difference]:
-        """Return both documents and their difference."""
-        if (before, after) not in self._found:
-            texts = self._stores[0].text(before), self._stores[1].text(after)
-            documents = decode(texts[0], before), decode(texts[1], after)
-            self._found[before, after] = documents, compare_documents(*documents)
-        return self._found[before, after]

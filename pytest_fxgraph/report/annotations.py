@@ -73,7 +73,7 @@ def annotations_of_run(
     for group in sorted(found.values(), key=lambda group: -len(group)):
         place = _source_place(group[0], folders) or _test_place(group[0].nodeid, test_places, folders)
         commands = report.commands_for(causes[group[0].golden] if len(group) > 1 else group)
-        told.append(_of_goldens(group, place, commands))
+        told.append(_of_goldens(group, place, commands, report.noun))
     return [*told, *(_of_failure(each, test_places, folders) for each in report.failures)]
 
 
@@ -104,14 +104,14 @@ def code_quality_text(found: Sequence[Annotation]) -> str:
     return json.dumps(entries, indent=1) + "\n"
 
 
-def _of_goldens(group: Sequence[Outcome], place: Place | None, commands: Mapping[str, str]) -> Annotation:
+def _of_goldens(group: Sequence[Outcome], place: Place | None, commands: Mapping[str, str], noun: str) -> Annotation:
     first = group[0]
     names = list(dict.fromkeys(outcome.golden for outcome in group))
     if len(names) == 1:
-        title, lines = f"golden {names[0]}", [first.headline]
+        title, lines = f"{noun} {names[0]}", [first.headline]
     else:
         title, lines = (
-            f"{len(names)} goldens differ in the same way",
+            f"{len(names)} {noun}s differ in the same way",
             [first.headline, *first_lines(names, _MOST_NAMES)],
         )
     lines += [f"accept{f' {words}' if words else ''} with: {command}" for command, words in commands.items()]

@@ -37,7 +37,11 @@ class RunReport:
     failures: Sequence[NumericFailure] = ()  # of fx_equivalence, fx_transform and fx_capture
     strips: Sequence[StageStrip] = ()  # of fx_stages
     environment: Mapping[str, str] = field(default_factory=dict)  # facts by name: "commit", "torch", "platform", ...
-    accept: str = ACCEPT  # the command that accepts a cluster, without the key
+    accept: str = ACCEPT  # the command that accepts a cluster, without the key; "" if none can
+    # Words of the heading, of a thing that is compared, and of the option that writes a page; a replay has others.
+    title: str = "Graphs and goldens"
+    noun: str = "golden"
+    page_option: str = "--fx-report x.html"
 
     def failed_by_cause(self) -> list[tuple[Outcome, ...]]:
         """Return the failed goldens by cluster, the cluster of most goldens first.
@@ -57,7 +61,7 @@ class RunReport:
         """Map each command that accepts goldens of one cause to the words for them; "" for one golden alone."""
         in_files = [outcome for outcome in cause if outcome.inline is None]
         told = {outcome.command: "" if outcome.is_alone else "all goldens of its test" for outcome in cause}
-        if len(in_files) > 1:
+        if len(in_files) > 1 and self.accept:
             told = {outcome.command: told[outcome.command] for outcome in cause if outcome.inline is not None}
             many = f"all {len(in_files)} goldens of this cause{' in files' if told else ''}"
             told = {f"{self.accept} {cause[0].cluster}": many, **told}

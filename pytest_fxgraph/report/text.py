@@ -246,7 +246,7 @@ def _diff_lines(difference: Difference, expected: GraphDocument, obtained: Graph
     diff = GraphDiff(expected, obtained, difference.alignment, keeps_names=difference.level == "exact")
     lines: list[str] = []
     for edit in difference.edits[:_MOST_HUNKS]:
-        lines += _headed(f"around {_place_of(edit, difference.edits)}", diff.hunks(_lines_of(edit)))
+        lines += _headed(f"around {_place_of(edit, difference.edits)}", diff.hunks(lines_of_edit(edit)))
     rest = [group.change for group in folded(leading_changes(replace(difference, changes=difference.rest, edits=())))]
     shown = 0
     for change in rest[:_MOST_SEARCHED]:
@@ -268,7 +268,7 @@ def _place_of(edit: Edit, edits: Sequence[Edit]) -> str:
     return clipped(": ".join(filter(None, (where, edit.text if len(edits) > 1 or not where else ""))))
 
 
-def _lines_of(edit: Edit) -> list[Place]:
+def lines_of_edit(edit: Edit) -> list[Place]:
     """Return the lines of the first place of an edit: its nodes, and the modules and state of its changes there."""
     if not edit.sites:
         return [place for change in edit.changes[:1] for place in places_of(change)]

@@ -1,0 +1,145 @@
+"""`fxgraph bisect`: find the commit, or the environment, that changed the graphs of a test."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines
+from pytest_fxgraph.command.replay import add_recording_options, recorded_trees, tell
+from pytest_fxgraph.errors import RecordingError
+from pytest_fxgraph.recordings.recording import Recording
+from pytest_fxgraph.replay.bisection import Found, first_changed_commit, first_changed_of
+from pytest_fxgraph.replay.comparison import compare_recordings
+from pytest_fxgraph.replay.findings import Findings, findings_of
+from pytest_fxgraph.replay.recorded_trees import RecordedTrees
+from pytest_fxgraph.replay.revisions import Repository
+from pytest_fxgraph.report.printable import listed
+
+_MOST_NAMED = 8
+
+
+def add_bisect(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "bisect",
+        help="find the commit or the environment that changed the graphs of a test",
+        description="Records the tests at few of the commits between GOOD and BAD, or with few of the interpreters, "
+        "and names the first with other graphs. The checkout stays as it is. The exit status is 1 if a change was "
+        "found, 0 if the graphs are the same at both ends, 2 if it cannot be told. The tests follow `--`.",
+    )
+    parser.add_argument("good", metavar="GOOD", nargs="?", help="a revision with the graphs of before")
+    parser.add_argument("bad", metavar="BAD", nargs="?", help="a later revision; default: HEAD")
+    parser.add_argument(
+        "--python",
+        metavar="PYTHON",
+        action="append",
+        default=[],
+        help="in place of revisions: interpreters, the one with the graphs of before first",
+    )
+    parser.add_argument(
+        "--torch",
+        metavar="FIRST..LAST",
+        help="in place of revisions: minor releases of torch, as 2.9..2.14; --python is then one path with {} for the "
+        "release, and the interpreters that exist are taken",
+    )
+    add_recording_options(parser)
+    add_color(parser)
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    pythons = _interpreters(options)
+    if bool(pythons) is (options.good is not None):
+        raise RecordingError(
+            "cannot bisect: give either a revision GOOD, or at least two interpreters with --python; add tests after --"
+        )
+    trees, repository = recorded_trees(options)
+    with ExitStack() as recordings:
+        if pythons:
+            found = _of_interpreters(trees, pythons, recordings)
+            names = {python: python for python in pythons}
+        else:
+            found = _of_commits(trees, repository, options.good, options.bad or "HEAD")
+            names = {commit: repository.title(commit) for commit in (found.first, *found.between) if commit}
+        return _tell_found(found, names, options)
+
+
+def _of_commits(trees: RecordedTrees, repository: Repository, good: str, bad: str) -> Found:
+    first, last = repository.commit(good), repository.commit(bad)
+    before = trees.of_commit(first)
+
+    def compare(commit: str) -> Findings:
+        return _compared(before, trees.of_commit(commit), repository.title(commit))
+
+    return first_changed_commit(repository, first, last, compare)
+
+
+def _of_interpreters(trees: RecordedTrees, pythons: Sequence[str], recordings: ExitStack) -> Found:
+    before = recordings.enter_context(trees.of_checkout(pythons[0]))
+
+    def compare(python: str) -> Findings:
+        return _compared(before, recordings.enter_context(trees.of_checkout(python)), python)
+
+    return first_changed_of(pythons, compare)
+
+
+def _compared(before: Recording, after: Recording, name: str) -> Findings:
+    """Compare graphs. Tests that one of two revisions lacks have nothing to say about a graph."""
+    findings = findings_of(compare_recordings(before, after))
+    if findings.unknown or not findings.replay.tests:
+        raise RecordingError(f"cannot compare {name}: {'; '.join(findings.unknown) or 'it has none of the tests'}")
+    tell(f"{name}: {findings.summary}")
+    telling = [each for each in findings.found if each.sort not in ("new test", "vanished test", "outcome")]
+    return Findings(findings.replay, telling, findings.unknown)
+
+
+def _tell_found(found: Found, names: dict[str, str], options: argparse.Namespace) -> int:
+    if options.json:
+        changes = found.findings.found if found.findings is not None else ()
+        print_json({"first": found.first or None, "between": found.between, "findings": changes})
+    elif not found.first:
+        print_lines(["the graphs are the same at both ends: there is nothing to find"], options.color)
+    else:
+        lines = [f"the graphs changed first in {names[found.first]}"]
+        if found.between:
+            others = listed([names[each] for each in found.between], _MOST_NAMED)
+            lines = [
+                f"the graphs changed first in {names[found.first]}, or before, in one that has no recording: {others}"
+            ]
+        print_lines([*lines, "", *(found.findings.lines() if found.findings is not None else ())], options.color)
+    if found.between:
+        return FAILED
+    return DIFFERENT if found.first else SAME
+
+
+def _interpreters(options: argparse.Namespace) -> list[str]:
+    """Return the interpreters to search, in order. Raises RecordingError if they are fewer than two."""
+    pythons: list[str] = options.python
+    if options.torch is not None:
+        if len(pythons) != 1 or "{}" not in pythons[0]:
+            raise RecordingError(
+                "cannot choose the interpreters for --torch: give one --python with {} for the release, as "
+                "--python envs/torch-{}/bin/python"
+            )
+        tried = [pythons[0].replace("{}", release) for release in _releases(options.torch)]
+        pythons = [python for python in tried if Path(python).exists()]
+        tell(f"interpreters: {', '.join(pythons) or 'none'}, of {len(tried)} releases")
+    if (options.torch is not None or pythons) and len(pythons) < 2:
+        raise RecordingError("cannot bisect interpreters: there are fewer than two; give --python again, or make them")
+    return pythons
+
+
+def _releases(span: str) -> Iterator[str]:
+    first, dots, last = span.partition("..")
+    ends = [end.split(".") for end in (first, last)]
+    if not dots or any(len(end) != 2 or not all(part.isdecimal() for part in end) for end in ends):
+        raise RecordingError(f"cannot read the releases {span}: give the first and the last as 2.9..2.14")
+    (major, minor), (last_major, last_minor) = ((int(part) for part in end) for end in ends)
+    if major != last_major:
+        raise RecordingError(f"cannot read the releases {span}: both have one number before the dot; give 2.9..2.14")
+    yield from (f"{major}.{number}" for number in range(minor, last_minor + 1))

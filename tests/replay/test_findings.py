@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_fxgraph.recordings.records import LeftOutRecord
+from pytest_fxgraph.replay.comparison import compare_recordings
+from pytest_fxgraph.replay.findings import findings_of
+
+
+@pytest.fixture
+def findings(recording_of):
+    def make(before, after):
+        return findings_of(compare_recordings(recording_of(**before), recording_of(**after)))
+
+    return make
+
+
+def test_an_edit_is_told_once_with_all_its_graphs_and_one_diff(findings, relu, sigmoid):
+    found = findings({"a": [relu], "b": [relu, relu]}, {"a": [sigmoid], "b": [sigmoid, relu]})
+
+    assert [*found.lines()] == [
+        "2 tests, 3 graphs: 1 same, 1 edit in 2 graphs",
+        "",
+        "edit: torch.relu -> torch.sigmoid",
+        "  in 2 graphs:",
+        "    a (symbolic Model)",
+        "    b (symbolic Model)",
+        "    input x",
+        "  - %relu = torch.relu(%x)",
+        "  + %sigmoid = torch.sigmoid(%x)",
+        "  - %add = operator.add(%relu, 1)",
+        "  + %add = operator.add(%sigmoid, 1)",
+        "    return %add",
+    ]
+
+
+def test_two_edits_of_one_graph_are_two_findings_and_one_of_them_is_that_of_other_graphs(
+    findings, relu, sigmoid_and_two, sigmoid
+):
+    found = findings({"a": [relu], "b": [relu]}, {"a": [sigmoid_and_two], "b": [sigmoid]})
+
+    first, second = found.of_sort("edit")
+    assert (first.words, len(first.places)) == ("torch.relu -> torch.sigmoid", 2)
+    assert ("1 -> 2" in second.words, len(second.places)) == (True, 1)
+    assert found.summary == "2 tests, 2 graphs: 0 same, 2 edits in 2 graphs"
+
+
+def test_new_and_vanished_graphs_and_tests_are_told(findings, relu):
+    found = findings({"a": [relu], "gone": [relu], "b": [relu]}, {"a": [relu, relu], "new": [relu], "b": []})
+
+    assert found.summary == ("2 tests, 3 graphs: 1 same, 1 new graph, 1 vanished graph, 1 vanished test, 1 new test")
+    assert [(each.sort, each.places) for each in found.found] == [
+        ("new graph", ["a (symbolic Model)"]),
+        ("vanished graph", ["b (symbolic Model)"]),
+        ("vanished test", ["gone"]),
+        ("new test", ["new"]),
+    ]
+
+
+def test_many_places_are_counted(findings, relu, sigmoid):
+    tests = [f"t{number}" for number in range(9)]
+
+    found = findings({test: [relu] for test in tests}, {test: [sigmoid] for test in tests})
+
+    assert "  in 9 graphs:" in [*found.lines()]
+    assert "    and 4 more" in [*found.lines()]
+
+
+def test_facts_and_outcomes_are_told_once(recording_of, relu):
+    before, after = recording_of(a=[relu], b=[relu]), recording_of(a=[relu], b=[relu])
+    for test in "ab":
+        graphs = before.tests[test].graphs, after.tests[test].graphs
+        graphs[0][0] = graphs[0][0]._replace(facts={"breaks": ["print", "item"], "recompiles": 0})
+        graphs[1][0] = graphs[1][0]._replace(facts={"breaks": ["item"], "recompiles": 1})
+    after.tests["a"].outcome = "failed"
+
+    found = findings_of(compare_recordings(before, after))
+
+    assert [(each.sort, each.words, len(each.places)) for each in found.found] == [
+        ("fact", 'breaks of symbolic: ["print"] -> none', 2),
+        ("fact", "recompiles of symbolic: 0 -> 1", 2),
+        ("outcome", "passed -> failed", 1),
+    ]
+    assert found.summary == "2 tests, 2 graphs: 2 same, 2 changed facts, 1 other outcome"
+
+
+def test_graphs_that_were_left_out_are_told(recording_of, relu):
+    before, after = recording_of(a=[relu]), recording_of(a=[relu])
+    for side in (before, after):
+        side.tests["a"].left_out.append(LeftOutRecord("a", "module", "Large", "it asks for a value"))
+
+    found = findings_of(compare_recordings(before, after))
+
+    assert found.found == []
+    assert [*found.lines()][1:] == [
+        "",
+        "1 graph of the change could not be kept, so nothing was compared there:",
+        "    module Large: it asks for a value",
+    ]
+    after.tests["a"].left_out.clear()
+    found = findings_of(compare_recordings(before, after))
+    assert [each.words for each in found.of_sort("left out")] == ["module Large: 1 -> 0 (it asks for a value)"]
+
+
+def test_tests_that_differ_within_one_recording_are_told(recording_of, relu):
+    after = recording_of(a=[relu])
+    after.disagreeing = ["a"]
+
+    found = findings_of(compare_recordings(recording_of(a=[relu]), after))
+
+    assert [*found.remarks()] == [
+        "",
+        "1 test made other graphs, or ended otherwise, in several processes of the change; the last one was compared:",
+        "    a",
+    ]
+
+
+def test_a_replay_that_cannot_tell_says_why(recording_of, findings, relu):
+    before = recording_of(a=[relu])
+    before.cut_off = ("1-a.jsonl", "2-b.jsonl")
+
+    found = findings_of(compare_recordings(before, recording_of(a=[relu])))
+
+    assert found.unknown == [
+        "cannot tell the rest: the run of the base was cut off in 2 processes; its output may name the reason; record "
+        "the run again"
+    ]
+    assert "cannot tell: neither run made a graph that was kept" in findings({"a": []}, {"a": []}).unknown[0]
+
+
+def test_expected_edits_are_allowed_and_everything_else_is_not(findings, relu, sigmoid):
+    found = findings({"a": [relu], "gone": []}, {"a": [sigmoid], "new": [relu]})
+
+    assert found.unexpected(["torch.relu -> *"]) == ["not expected: vanished test: in the base alone"]
+    assert found.unexpected([]) == [
+        "not expected: edit: torch.relu -> torch.sigmoid",
+        "not expected: vanished test: in the base alone",
+    ]
+    assert "expected, and not found: *gelu*" in found.unexpected(["*gelu*", "*relu*"])
