@@ -24,10 +24,13 @@ def describe_edit(edit: Edit, longest: int | None = None) -> str:
 
 def _places_in_words(edit: Edit) -> tuple[str, str]:
     """Return the number of places, if there are several, and their names."""
-    places = list(dict.fromkeys(site.where for site in edit.sites if site.where))
-    if len(edit.sites) < 2:
+    places, number = list(dict.fromkeys(site.where for site in edit.sites if site.where)), len(edit.sites)
+    if edit.kind == "block" and edit.key[1:2] != ("runs",):  # the words name the blocks, but not the module around them
+        places = list(dict.fromkeys(place.rpartition(".")[0] for place in places))
+        number = len(places)
+    if number < 2:
         return "", f" at {places[0]}" if places and places[0] not in edit.text else ""
-    return f" at {counted(len(edit.sites), 'place')}", f": {format_ranges(places)}" if places else ""
+    return f" at {counted(number, 'place')}", f": {format_ranges(places)}" if places else ""
 
 
 def edits_headline(difference: Difference, longest: int) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.operator_words import described_node, spelled_class, spelled_operator
+from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.operator_table import facts_of_call
 
@@ -24,8 +25,9 @@ _KINDS = {
     "cosmetic": "cosmetic",
 }
 _NUMBER = re.compile(r"\d+")
+_REFERENCE = re.compile(r"%\w+")
 _MARK = "\0"  # behind the sign of a reference, so that a sign in a quoted text stays
-_REMOVED = " (removed)"  # stands behind the names of removed nodes in changes
+REMOVED = " (removed)"  # stands behind the names of removed nodes in changes
 
 
 def changed_arguments(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -112,24 +114,28 @@ def _told(graph: ComparedGraph, change: Change, partner: int, scope: str) -> str
     texts = [with_described_nodes(graph, text, scope) or "nothing" for text in pair]
     if texts[0] == texts[1]:
         texts = [text.replace("%", "") for text in pair]
+    if all(map(_REFERENCE.fullmatch, (change.expected.replace(REMOVED, ""), change.obtained))):
+        return f"reads {texts[1]} in place of {texts[0]}"
     read, now_read = ([*references(text)] for text in pair)
     exchanged = "operands exchanged, " if read != now_read and sorted(read) == sorted(now_read) else ""
     return f"{_field(graph, change, partner)} {exchanged}{texts[0]} -> {texts[1]}{_remark(change)}"
 
 
-def with_described_nodes(graph: ComparedGraph, text: str, scope: str) -> str:
+def with_described_nodes(
+    graph: ComparedGraph, text: str, scope: str, describe: Callable[[GraphIndex, int, str], str] = described_node
+) -> str:
     """Replace the references in a text by names of nodes for a reader at a path."""
     names = {}
     for name in references(text):
-        is_removed = f"%{name}{_REMOVED}" in text
+        is_removed = f"%{name}{REMOVED}" in text
         index = graph.expected if is_removed else graph.obtained
         position = graph.position(name, is_removed=is_removed)
         if position is None:
             names[name] = _MARK + name
             continue
         node = index.nodes[position]
-        names[name] = _MARK + (node.target if node.op == "placeholder" else described_node(index, position, scope))
-    return rename_references(text.replace(_REMOVED, ""), names).replace(f"%{_MARK}", "")
+        names[name] = _MARK + (node.target if node.op == "placeholder" else describe(index, position, scope))
+    return rename_references(text.replace(REMOVED, ""), names).replace(f"%{_MARK}", "")
 
 
 def _field(graph: ComparedGraph, change: Change, partner: int) -> str:

@@ -18,6 +18,7 @@ from pytest_fxgraph.compare.graph_index import GraphIndex
 
 # Nodes of each block by its path: all nodes of modules below a number.
 _Members = Mapping[str, Sequence[int]]
+_MOST_NAMED = 3
 
 
 def changed_blocks(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -41,28 +42,48 @@ def _lone_blocks(
         kept = Counter(_content(other_index, path, others[path]) for path in other_siblings[parent])
         alike = Counter(contents.values())
         lost = Counter(contents[path] for path in paths)
+        groups: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
         for path in paths:
-            content = contents[path]
-            if len(members[path]) == 1 and len(alike) > 1:  # one layer of several in a row is no block
-                continue
+            # One layer of several in a row is no block.
+            if len(members[path]) > 1 or len(alike) == 1:
+                groups[contents[path]].append(path)
+        for content, group in groups.items():
             counts = (alike[content], kept[content])
             count, word = lost[content], "gone" if is_gone else "new"
-            text = f"{count} block{' is' if count == 1 else 's are'} {word}"
+            named = _named(group)
+            text = f"{named} {'is' if count == 1 else 'are'} {word}"
             if not counts[1] and len(alike) == len(kept) == 1:  # the kept blocks have another edit, all of them
                 counts = (len(siblings[parent]), len(other_siblings[parent]))
             if max(counts) > count:
                 before, after = counts if is_gone else counts[::-1]
                 text += f" ({before} {'equal blocks' if before > 1 else 'block'} -> {after})"
             else:
-                text += f": {listed_operators(index, without_tensors(index, members[path]))}"
-            nodes = members[path]
-            lone_changes = graph.removed if is_gone else graph.added
-            changes = [lone_changes[n] for n in nodes if n in lone_changes]
-            action = "removed" if is_gone else "added"
-            changes += [change for change in graph.of_paths([path]) if change.action == action or path not in others]
-            site = graph.site(path, nodes, ()) if is_gone else graph.site(path, (), nodes)
+                noun = "" if named.startswith("block") else "block "
+                text = f"{noun}{text}: {listed_operators(index, without_tensors(index, members[group[0]]))}"
             key = ("block", word, " ".join(operator for operator, _ in content))
-            yield Occurrence("block", text, key, site, changes)
+            for path in group:
+                nodes = members[path]
+                lone_changes = graph.removed if is_gone else graph.added
+                changes = [lone_changes[n] for n in nodes if n in lone_changes]
+                action = "removed" if is_gone else "added"
+                of_path = graph.of_paths([path])
+                changes += [change for change in of_path if change.action == action or path not in others]
+                site = graph.site(path, nodes, ()) if is_gone else graph.site(path, (), nodes)
+                yield Occurrence("block", text, key, site, changes)
+
+
+def _named(paths: Sequence[str]) -> str:
+    """Name blocks of one parent: `blocks.10 and blocks.11`, `experts.4-7`, `stages.1.2`."""
+    parts = paths[0].split(".")
+    named = next((n for n in range(len(parts) - 1, -1, -1) if not parts[n].isdecimal()), 0)
+    numbers = [int(path.rpartition(".")[2]) for path in paths]
+    names = [".".join(path.split(".")[named:]) for path in paths]
+    names[0] = f"block{'s' if len(names) > 1 else ''} {names[0]}" if names[0].isdecimal() else names[0]
+    if len(paths) > 2 and numbers == [*range(numbers[0], numbers[0] + len(paths))]:
+        return f"{names[0]}-{numbers[-1]}"
+    if len(paths) > _MOST_NAMED:
+        return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _members(index: GraphIndex) -> dict[str, list[int]]:

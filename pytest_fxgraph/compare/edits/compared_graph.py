@@ -101,6 +101,17 @@ class ComparedGraph:
             if position >= 0:
                 yield position, partner, changes
 
+    def lone_inputs(self, expected: Iterable[int], obtained: Iterable[int]) -> Iterator[tuple[str, Change]]:
+        """Yield the names of added and removed inputs that the nodes read, with their unexplained changes."""
+        for index, positions, changes in (
+            (self.expected, expected, self.removed),
+            (self.obtained, obtained, self.added),
+        ):
+            read = sorted({each for position in positions for each in index.inputs[position]})
+            for each in read:
+                if index.nodes[each].op == "placeholder" and each in changes:
+                    yield index.nodes[each].target, changes[each]
+
     def reads_the_same(self, position: int, partner: int) -> bool:
         """Return whether two nodes read partners at the same places."""
         read = tuple(self.alignment.obtained_of[each] for each in self.expected.inputs[position])

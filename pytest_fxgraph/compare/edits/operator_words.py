@@ -52,9 +52,14 @@ def operator_name(index: GraphIndex, position: int) -> str:
     return spelled_operator(index, position).rpartition(".")[2]
 
 
-def listed_operators(index: GraphIndex, positions: Sequence[int]) -> str:
-    """Return the operators of nodes: `GELU`, `3 Linear`, `5 operators (mul, matmul, softmax, ...)`."""
+def listed_operators(index: GraphIndex, positions: Sequence[int], other: GraphIndex | None = None) -> str:
+    """Return the operators of nodes: `GELU`, `3 Linear`, `5 operators (mul, matmul, softmax, ...)`.
+
+    Of several operators, a module that the other graph lacks has its own name: `3 operators (gate, silu, mul)`.
+    """
     names = [operator_name(index, position) for position in positions]
+    if other is not None and len({*names}) > 1:
+        names = [own_name(index, position, other) or name for position, name in zip(positions, names, strict=True)]
     different = [*dict.fromkeys(names)]
     if len(different) == 1:
         return names[0] if len(names) == 1 else f"{len(names)} {names[0]}"
@@ -64,14 +69,27 @@ def listed_operators(index: GraphIndex, positions: Sequence[int]) -> str:
     return f"{len(names)} operators ({', '.join(shown)}{dots})"
 
 
+def own_name(index: GraphIndex, position: int, other: GraphIndex) -> str:
+    """Return the last part of the path of a called module that the other graph lacks; "" for any other node."""
+    node = index.nodes[position]
+    name = node.target.rpartition(".")[2]
+    return name if node.op == "call_module" and node.target not in other.modules and not name.isdecimal() else ""
+
+
 def moves_values_only(index: GraphIndex, positions: Iterable[int]) -> bool:
     """Return whether no node computes anything: all take values apart, or give them another shape."""
     return all(operator_name(index, position) in _PLUMBING for position in positions)
 
 
 def without_tensors(index: GraphIndex, positions: Iterable[int]) -> list[int]:
-    """Leave out nodes that only read a tensor of the model."""
-    return [position for position in positions if index.nodes[position].op != "get_attr"]
+    """Leave out nodes that only read a tensor of the model, and checks if other nodes are left."""
+    calls = [position for position in positions if index.nodes[position].op != "get_attr"]
+    return [position for position in calls if not is_check(index, position)] or calls
+
+
+def is_check(index: GraphIndex, position: int) -> bool:
+    """Return whether a node only checks a value, as torch.export adds before a cast."""
+    return not index.users[position] and operator_name(index, position).startswith("_assert")
 
 
 def home(node: NodeRecord) -> str:
@@ -129,6 +147,13 @@ def described_node(index: GraphIndex, position: int, seen_from: str) -> str:
     inside = relative_path(own, common_path((own, seen_from)))
     first = next((part for part in inside.split(".") if part and not part.isdigit()), "")
     return first or operator_name(index, position)
+
+
+def full_name(index: GraphIndex, position: int, seen_from: str) -> str:
+    """Name a node of a repeated block with the number of the block: `layers.3.norm`; describe any other node."""
+    node = index.nodes[position]
+    block = outermost_block(home(node))
+    return (node.target if node.op == "call_module" else block) if block else described_node(index, position, seen_from)
 
 
 def described_state(path: str, value: str) -> str:

@@ -8,6 +8,7 @@ from pytest_fxgraph.compare.difference import Change, Edit
 from pytest_fxgraph.compare.edits.arguments import changed_arguments
 from pytest_fxgraph.compare.edits.blocks import changed_blocks
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence, owners_of
+from pytest_fxgraph.compare.edits.exchanges import exchanged_modules
 from pytest_fxgraph.compare.edits.findings import changed_findings
 from pytest_fxgraph.compare.edits.interface import changed_interface
 from pytest_fxgraph.compare.edits.renamings import renamed_paths
@@ -22,6 +23,7 @@ _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
     renamed_paths,
     replaced_operators,
     changed_sharing,
+    exchanged_modules,
     changed_arguments,
     changed_interface,
     changed_tensors,

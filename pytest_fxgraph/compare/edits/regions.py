@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
-from pytest_fxgraph.compare.edits.operator_words import common_path, home
+from pytest_fxgraph.compare.edits.operator_words import common_path, home, is_check, moves_values_only
 from pytest_fxgraph.compare.graph_index import GraphIndex
 
 
@@ -25,6 +25,7 @@ def regions_of(graph: ComparedGraph) -> list[Region]:
     """Put the unexplained added, removed and replaced nodes of a graph together."""
     finder = _Finder(graph)
     finder.join_neighbours()
+    finder.join_checks()
     finder.join_sides()
     return [*finder.regions()]
 
@@ -55,7 +56,9 @@ class _Finder:
         for position, partner, changes in graph.pair_changes():
             # The output would join all results of the graph.
             is_open = partner not in graph.replaced and graph.obtained.nodes[partner].op != "output"
-            if is_open and self._names_a_lone_node(position, partner, changes):
+            if is_open and (
+                self._names_a_lone_node(position, partner, changes) or self._is_in_moved_values(position, partner)
+            ):
                 self._add_pair(position, partner, is_rewired=True)
 
     def _add_pair(self, position: int, partner: int, *, is_rewired: bool) -> None:
@@ -68,6 +71,16 @@ class _Finder:
             return False
         inputs, obtained_inputs = self._graph.expected.inputs[position], self._graph.obtained.inputs[partner]
         return any(n in self._lone for n in inputs) or any(self._offset + n in self._lone for n in obtained_inputs)
+
+    def _is_in_moved_values(self, position: int, partner: int) -> bool:
+        """Return whether a call that only moves values stands beside a removed and an added call that do so, too."""
+        for index, own, offset in ((self._graph.expected, position, 0), (self._graph.obtained, partner, self._offset)):
+            if not moves_values_only(index, [own]):
+                return False
+            beside = [*index.inputs[own], *(reader for reader, _ in index.users[own])]
+            if not any(offset + n in self._lone and moves_values_only(index, [n]) for n in beside):
+                return False
+        return True
 
     def _root(self, node: int) -> int:
         while self._parents[node] != node:
@@ -91,6 +104,17 @@ class _Finder:
                 for reader in readers if len(blocks) == 1 else ():
                     if offset + reader in self._joinable:
                         self._join(offset + reader, offset + read)
+
+    def join_checks(self) -> None:
+        """Join an added or removed check of a value with a neighbour that reads the same value."""
+        for index, offset in ((self._graph.expected, 0), (self._graph.obtained, self._offset)):
+            for node in [node - offset for node in self._lone if 0 <= node - offset < len(index.nodes)]:
+                if not is_check(index, node):
+                    continue
+                readers = {reader for read in index.inputs[node] for reader, _ in index.users[read]} - {node}
+                for reader in readers:
+                    if offset + reader in self._lone:
+                        self._join(offset + node, offset + reader)
 
     def join_sides(self) -> None:
         """Join removed with added nodes where an unchanged node reads the added in place of the removed node."""

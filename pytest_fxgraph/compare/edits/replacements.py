@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pytest_fxgraph.compare.edits.arguments import told_arguments
+from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.compare.edits.arguments import REMOVED, told_arguments
 from pytest_fxgraph.compare.edits.blocks import repeated_runs
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.interface import output_text
 from pytest_fxgraph.compare.edits.operator_words import (
     common_path,
     described_node,
@@ -16,6 +18,7 @@ from pytest_fxgraph.compare.edits.operator_words import (
     listed_operators,
     moves_values_only,
     operator_name,
+    own_name,
     relative_path,
     spelled_operator,
     without_tensors,
@@ -23,6 +26,7 @@ from pytest_fxgraph.compare.edits.operator_words import (
 from pytest_fxgraph.compare.edits.regions import Region, regions_of
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.compare.normalization import are_spelled_alike
+from pytest_fxgraph.document.literals import references
 
 # What the operators of an inserted pair do to a value, with the operand in place of the braces.
 _WITH_OPERAND = {
@@ -68,14 +72,44 @@ def replaced_operators(graph: ComparedGraph) -> Iterator[Occurrence]:
     moved = _moved(graph, gone, come)
     moved |= _exchanged(graph, regions)
     for region in regions:
-        if id(region) in moved:
-            occurrence = moved[id(region)]
-            if occurrence is not None:
-                yield occurrence
-        elif region.expected and region.obtained:
-            yield _replaced(graph, region)
-        else:
-            yield _one_sided(graph, region)
+        occurrence = moved.get(id(region))
+        if id(region) not in moved:
+            is_one_sided = not (region.expected and region.obtained)
+            occurrence = _one_sided(graph, region) if is_one_sided else _replaced(graph, region)
+            occurrence = _with_interface(graph, region, occurrence)
+        if occurrence is not None:
+            yield occurrence
+
+
+def _with_interface(graph: ComparedGraph, region: Region, occurrence: Occurrence) -> Occurrence:
+    """Tell the added and removed inputs that a region reads, and the results that come or go with it."""
+    text, key, changes = occurrence.text, occurrence.key, [*occurrence.changes]
+    for name, change in graph.lone_inputs(region.expected, region.obtained):
+        named = f"the {'new' if change.action == 'added' else 'removed'} input {name}"
+        is_told = re.search(rf"\binput {re.escape(name)}\b", text)
+        text = text.replace(f"input {name}", named, 1) if is_told else f"{text} with {named}"
+        changes.append(change)
+        key = (*key, named)
+    returned = _returned(graph, region)
+    if returned:
+        text, key = f"{text}: {output_text(graph, returned[0])}", (*key, "returned")
+    return occurrence._replace(text=text, key=key, changes=changes + returned)
+
+
+def _returned(graph: ComparedGraph, region: Region) -> list[Change]:
+    """Return the changes of the output, if it differs by results of a region of one graph alone."""
+    changes = [change for found in graph.changed.values() for change in found if change.subject == "output"]
+    form = next((change for change in changes if change.field.startswith("args")), None)
+    if form is None or bool(region.expected) == bool(region.obtained):
+        return []
+    results, others = ({*references(text)} for text in (form.expected, form.obtained))
+    more, fewer = (others, results) if region.obtained else (results, others)
+    index, own = (graph.obtained, region.obtained) if region.obtained else (graph.expected, region.expected)
+    end = "" if region.obtained else REMOVED
+    text = form.obtained if region.obtained else form.expected
+    names = {index.nodes[position].name for position in own}
+    is_own = fewer < more and more - fewer <= names and all(f"%{name}{end}" in text for name in more - fewer)
+    return sorted(changes, key=lambda change: change is not form) if is_own else []
 
 
 def _site(graph: ComparedGraph, region: Region, kind: str, text: str, key: Sequence[str]) -> Occurrence:
@@ -90,8 +124,11 @@ def _replaced(graph: ComparedGraph, region: Region) -> Occurrence:
     obtained_spelled = [spelled_operator(graph.obtained, n) for n in obtained_calls]
     kind = _kind_of(graph.obtained, obtained_calls, "replaced")
     key = (" ".join(spelled), " ".join(obtained_spelled))
+    beside = _beside_kept(graph, region)
+    if beside is not None:
+        return beside
     if len(calls) > 1 or len(obtained_calls) > 1:
-        text = f"{listed_operators(graph.expected, calls)} -> {listed_operators(graph.obtained, obtained_calls)}"
+        text = f"{_side(graph, calls, is_added=False)} -> {_side(graph, obtained_calls, is_added=True)}"
     elif spelled != obtained_spelled:
         text = f"{spelled[0]} -> {obtained_spelled[0]}"
         if _is_spelling(graph, region):
@@ -104,6 +141,34 @@ def _replaced(graph: ComparedGraph, region: Region) -> Occurrence:
             told = " -> ".join(relative_path(target, common_path((*targets, region.where))) for target in targets)
         kind, text, key = "argument", f"{spelled[0]} {told}", (spelled[0], _NUMBER.sub("#", told))
     return _site(graph, region, kind, text, key)
+
+
+def _side(graph: ComparedGraph, calls: Sequence[int], is_added: bool) -> str:
+    """List the calls of one side of a replacement, with their module if the other graph lacks it."""
+    index, other = (graph.obtained, graph.expected) if is_added else (graph.expected, graph.obtained)
+    module = _own_module(graph, calls, is_added) if len(calls) > 1 else ""
+    return f"module {module} ({listed_operators(index, calls)})" if module else listed_operators(index, calls, other)
+
+
+def _beside_kept(graph: ComparedGraph, region: Region) -> Occurrence | None:
+    """Tell nodes that were added or removed before calls that are in both graphs, as operands of a `cat` are."""
+    partners = graph.alignment.obtained_of
+    kept = {partners[n] for n in region.expected if partners[n] >= 0} - graph.replaced.keys()
+    gone = [n for n in region.expected if partners[n] not in kept]
+    come = [n for n in region.obtained if n not in kept]
+    if not kept or bool(gone) == bool(come):
+        return None
+    index, other = (graph.obtained, graph.expected) if come else (graph.expected, graph.obtained)
+    calls = without_tensors(index, come or gone) or come or gone
+    readers = sorted(kept)
+    named = spelled_operator(index, calls[0]) if len(calls) == 1 else _side(graph, calls, is_added=bool(come))
+    own = own_name(index, calls[0], other) if len(calls) == 1 else ""
+    named = f"{own} ({named})" if own else named
+    place = listed_operators(graph.obtained, readers)
+    text = f"{named} {'added' if come else 'removed'} before {place}"
+    kind = _kind_of(index, calls, "inserted" if come else "removed")
+    operators = " ".join(spelled_operator(index, n) for n in calls)
+    return _site(graph, region, kind, text, (operators, place))
 
 
 def _is_spelling(graph: ComparedGraph, region: Region) -> bool:
@@ -153,9 +218,7 @@ def _one_sided(graph: ComparedGraph, region: Region) -> Occurrence:
     if not text:
         words = {(True, True): "inserted", (True, False): "added"}.get((is_added, edge is not None), "removed")
         operands = f" with {' and '.join(_tensor(index, n, is_added) for n in tensors)}" if tensors else ""
-        named = spelled_operator(index, calls[0]) if len(calls) == 1 else listed_operators(index, calls)
-        module = _own_module(graph, calls, is_added) if len(calls) > 1 else ""
-        named = f"module {module} ({named})" if module else named
+        named = spelled_operator(index, calls[0]) if len(calls) == 1 else _side(graph, calls, is_added)
         text = f"{named}{operands} {words}{f' after {name}' if name else ''}"
     operators = " ".join(spelled_operator(index, n) for n in calls)
     return _site(graph, region, _kind_of(index, calls, kind), text, (operators, name, *roles))
@@ -190,7 +253,8 @@ def _own_module(graph: ComparedGraph, calls: Sequence[int], is_added: bool) -> s
     index, other = (graph.obtained, graph.expected) if is_added else (graph.expected, graph.obtained)
     path = common_path(index.nodes[n].scope or "" for n in calls)
     is_whole = len(index.calls_inside.get(path, ())) == len(calls)
-    return path.rpartition(".")[2] if path and is_whole and path not in other.calls_inside else ""
+    is_known = path in other.calls_inside or path in other.modules
+    return path.rpartition(".")[2] if path and is_whole and not is_known else ""
 
 
 def _operand_text(index: GraphIndex, call: int, name: str, operand: str, is_added: bool) -> str:

@@ -97,12 +97,12 @@ GRAPHS = {
     "one output more with its operators": (
         '%x = input x\n%a = torch.relu(%x)\nreturn {"out": %a}',
         '%x = input x\n%a = torch.relu(%x)\n%b = torch.exp(%a)\n%c = torch.sin(%b)\nreturn {"out": %a, "share": %c}',
-        ["2 operators (exp, sin) added after relu", 'the graph also returns "share": sin'],
+        ['2 operators (exp, sin) added after relu: the graph also returns "share": sin'],
     ),
     "one output less with its operators": (
         '%x = input x\n%a = torch.relu(%x)\n%b = torch.exp(%a)\n%c = torch.sin(%b)\nreturn {"out": %a, "share": %c}',
         '%x = input x\n%a = torch.relu(%x)\nreturn {"out": %a}',
-        ["2 operators (exp, sin) removed after relu", 'the graph no longer returns "share": sin'],
+        ['2 operators (exp, sin) removed after relu: the graph no longer returns "share": sin'],
     ),
     "the length of inputs without modules": (
         "%x = input x : float32[2, 3]\n%a = torch.relu(%x) : float32[2, 3]\nreturn %a",
@@ -117,7 +117,7 @@ GRAPHS = {
     "another value read": (
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%c = operator.sub(%a, %b)\nreturn %c",
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%c = operator.sub(%a, %x)\nreturn %c",
-        ["sub other sin -> x"],
+        ["sub reads x in place of sin"],
     ),
     "random draws exchanged": (
         "%x = input x\n%a = torch.rand_like(%x) ! random\n%b = torch.bernoulli(%x) ! random\nreturn (%a, %b)",
@@ -284,12 +284,12 @@ def row(*modules: nn.Module) -> nn.Module:
 
 
 MODELS = {
-    "a block added": (lambda: layers(2), lambda: layers(3), ["1 block is new (2 equal blocks -> 3)"], [["2"]]),
+    "a block added": (lambda: layers(2), lambda: layers(3), ["block 2 is new (2 equal blocks -> 3)"], [["2"]]),
     "a block of another kind removed": (
         lambda: row(Layer(), Heads(fuses=False), Layer()),
         lambda: row(Layer(), Layer()),
         [
-            "1 block is gone: 4 operators (Linear, scaled_dot_product_attention)",
+            "block 1 is gone: 4 operators (Linear, scaled_dot_product_attention)",
             "module renumbered 2 -> 1: checkpoints no longer load (2.norm.weight, 2.norm.bias and 2 more)",
         ],
         [["1"], [""]],
@@ -309,7 +309,7 @@ MODELS = {
     "many operators for some": (
         lambda: Heads(fuses=False),
         lambda: Heads(fuses=True),
-        ["3 Linear -> 5 operators (Linear, chunk, getitem)"],
+        ["3 Linear -> 5 operators (qkv, chunk, getitem)"],
         [[""]],
     ),
     "a layer put into a row": (

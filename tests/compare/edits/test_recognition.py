@@ -17,7 +17,7 @@ EDITS = {
     "depth 12 -> 10": (
         lambda: Transformer(BASE),
         lambda: Transformer(replace(BASE, depth=10)),
-        "2 blocks are gone (12 equal blocks -> 10)",
+        "blocks.10 and blocks.11 are gone (12 equal blocks -> 10)",
         ["blocks.10", "blocks.11"],
     ),
     "LayerScale in 12 blocks": (
@@ -81,11 +81,11 @@ FUSED = "5 operators (mul, matmul, softmax, ...) -> scaled_dot_product_attention
 MIXED = {
     "LayerScale and a block less": (
         {"scales_layers": True, "depth": 3},
-        ["1 block is gone (4 equal blocks -> 3)", SCALED],
+        [SCALED, "blocks.3 is gone (4 equal blocks -> 3)"],
     ),
     "fused attention and two blocks more": (
         {"fuses_attention": True, "depth": 6},
-        ["2 blocks are new (4 equal blocks -> 6)", FUSED],
+        [FUSED, "blocks.4 and blocks.5 are new (4 equal blocks -> 6)"],
     ),
     "LayerScale, nn.GELU and another head": (
         {"scales_layers": True, "activation": "module", "head": "classifier"},

@@ -1,0 +1,113 @@
+"""Operators that come, go or are replaced together with inputs, results and modules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.functions import diff_graphs
+
+SCORES = "%x = input x\n%a = torch.exp(%x)\n%b = torch.softmax(%a)\nreturn %b"
+GRAPHS = {
+    "an input that is added to a value": (
+        SCORES,
+        "%x = input x\n%m = input mask\n%a = torch.exp(%x)\n%c = torch.add(%a, %m)\n%b = torch.softmax(%c)\nreturn %b",
+        ["the new input mask is added to exp's output"],
+    ),
+    "an input with its operators": (
+        SCORES,
+        "%x = input x\n%w = input w\n%a = torch.exp(%x)\n%c = torch.f(%a, %w)\n%d = torch.g(%c, %w)\n"
+        "%b = torch.softmax(%d)\nreturn %b",
+        ["2 operators (f, g) inserted after exp with the new input w"],
+    ),
+    "an input removed with its operator": (
+        "%x = input x\n%m = input mask\n%a = torch.exp(%x)\n%c = torch.where(%m, %a)\n"
+        "%b = torch.softmax(%c)\nreturn %b",
+        SCORES,
+        ["torch.where removed after exp with the removed input mask"],
+    ),
+    "an operand of a list": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%c = torch.cat([%a, %b])\nreturn %c",
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%e = torch.cos(%x)\n%c = torch.cat([%a, %b, %e])\n"
+        "return %c",
+        ["torch.cos added before cat"],
+    ),
+    "values moved in another way": (
+        "%x = input x\n%a = .flatten(%x, 2)\n%b = .transpose(%a, 1, 2)\n%c = torch.exp(%b)\nreturn %c",
+        "%x = input x\n%a = .permute(%x, 0, 2, 3, 1)\n%b = .flatten(%a, 1, 2)\n%c = torch.exp(%b)\nreturn %c",
+        ["2 operators (flatten, transpose) -> 2 operators (permute, flatten)"],
+    ),
+    "an argument between a removed and an inserted operator": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.f(%a, 1)\n%c = torch.sin(%b)\nreturn %b",
+        "%x = input x\n%d = torch.cos(%x)\n%a = torch.exp(%d)\n%b = torch.f(%a, 2)\nreturn %b",
+        ["torch.cos inserted after input x", "torch.f argument 2: 1 -> 2", "torch.sin removed after f"],
+    ),
+    "a check of a cast": (
+        SCORES,
+        "%x = input x\n%a = torch.exp(%x)\n%c = aten._assert_tensor_metadata.default(%a)\n%t = aten.to.dtype(%a, 1)\n"
+        "%b = torch.softmax(%t)\nreturn %b",
+        ["aten.to inserted after exp"],
+    ),
+    "another result with other values": (
+        "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn %a : float32[2]",
+        "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn (%a, %x) : (float32[2], float32[2])",
+        ["the graph also returns x"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_one_edit_has_one_line(name):
+    before, after, words = GRAPHS[name]
+
+    difference = compare_documents(document(before), document(after))
+
+    assert sorted(edit.text for edit in difference.edits) == words
+    assert not difference.rest
+
+
+def test_an_edit_with_a_new_input_is_another_cause_than_the_same_edit_without():
+    before = document(SCORES.replace("%x = input x", "%x = input x\n%m = input mask"))
+    without, after = (document(GRAPHS["an input that is added to a value"][n]) for n in (0, 1))
+
+    keys = {compare_documents(graph, after).edits[0].key for graph in (without, before)}
+
+    assert len(keys) == 2
+
+
+class Gate(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.mix = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.scale * torch.sigmoid(self.mix(x))
+
+
+class Layers(nn.Module):
+    def __init__(self, activation: nn.Module | None) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.act = activation
+        self.last = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(F.gelu(x) if self.act is None else self.act(x))
+
+
+def test_a_new_module_in_place_of_an_operator_is_named():
+    difference = diff_graphs(Layers(None), Layers(Gate(4)))
+
+    assert [edit.text for edit in difference.edits] == ["gelu -> module act (3 operators (Linear, sigmoid, mul))"]
+
+
+def test_an_operator_in_place_of_a_module_is_named():
+    difference = diff_graphs(Layers(Gate(4)), Layers(None))
+
+    assert [edit.text for edit in difference.edits] == ["module act (3 operators (Linear, sigmoid, mul)) -> gelu"]
