@@ -33,6 +33,9 @@ class Difference(compared.Difference):
         expected, obtained = self.documents
         return full_section(self, expected, obtained, golden="")
 
+    def __str__(self) -> str:
+        return self.text()
+
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the difference as a page with pictures. Raises ReportError if the file cannot be written."""
         write_whole(Path(path), self._page(), "page")

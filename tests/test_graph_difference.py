@@ -21,6 +21,7 @@ def gelu(x):
 def test_a_difference_is_told_in_whole_words():
     lines = diff_graphs(relu, gelu).text().split("\n")
 
+    assert str(diff_graphs(relu, gelu)).split("\n") == lines
     assert lines[:2] == ["the graphs differ at level structure", "torch.relu -> torch.sigmoid"]
     assert "  - %relu = torch.relu(%x)" in lines
     assert "  + %sigmoid = torch.sigmoid(%x)" in lines
