@@ -48,8 +48,8 @@ class Difference(compared.Difference):
     def _page(self) -> str:
         from pytest_fxgraph.draw.page import Entry, PageContent, PageGraph, page_text  # few differences become pages
 
-        line = headline(self)
+        words = self.text()
         expected, obtained = self.documents
         entry = Entry(edits=edit_data(self))
-        graph = PageGraph("difference", "mismatch", line, self.text(), expected, obtained, entry=entry)
-        return page_text(PageContent(line), [graph])
+        graph = PageGraph("difference", "mismatch", headline(self), words, expected, obtained, entry=entry)
+        return page_text(PageContent(words.partition("\n")[0]), [graph])

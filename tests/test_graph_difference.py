@@ -41,5 +41,6 @@ def test_a_difference_is_saved_as_a_page(tmp_path, level):
     assert isinstance(difference, Difference)
     assert difference.level == level
     assert "torch.sigmoid" in page
+    assert f"<h1>the graphs differ at level {level}</h1>" in page
     assert difference._repr_html_().startswith("<iframe ")
     assert html.escape("torch.sigmoid") in difference._repr_html_()
