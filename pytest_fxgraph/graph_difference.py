@@ -33,6 +33,9 @@ class Difference(compared.Difference):
         expected, obtained = self.documents
         return full_section(self, expected, obtained, golden="")
 
+    def __str__(self) -> str:
+        return self.text()
+
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the difference as a page with pictures. Raises ReportError if the file cannot be written."""
         write_whole(Path(path), self._page(), "page")
@@ -45,8 +48,8 @@ class Difference(compared.Difference):
     def _page(self) -> str:
         from pytest_fxgraph.draw.page import Entry, PageContent, PageGraph, page_text  # few differences become pages
 
-        line = headline(self)
+        words = self.text()
         expected, obtained = self.documents
         entry = Entry(edits=edit_data(self))
-        graph = PageGraph("difference", "mismatch", line, self.text(), expected, obtained, entry=entry)
-        return page_text(PageContent(line), [graph])
+        graph = PageGraph("difference", "mismatch", headline(self), words, expected, obtained, entry=entry)
+        return page_text(PageContent(words.partition("\n")[0]), [graph])

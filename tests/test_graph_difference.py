@@ -21,6 +21,7 @@ def gelu(x):
 def test_a_difference_is_told_in_whole_words():
     lines = diff_graphs(relu, gelu).text().split("\n")
 
+    assert str(diff_graphs(relu, gelu)).split("\n") == lines
     assert lines[:2] == ["the graphs differ at level structure", "torch.relu -> torch.sigmoid"]
     assert "  - %relu = torch.relu(%x)" in lines
     assert "  + %sigmoid = torch.sigmoid(%x)" in lines
@@ -40,5 +41,6 @@ def test_a_difference_is_saved_as_a_page(tmp_path, level):
     assert isinstance(difference, Difference)
     assert difference.level == level
     assert "torch.sigmoid" in page
+    assert f"<h1>the graphs differ at level {level}</h1>" in page
     assert difference._repr_html_().startswith("<iframe ")
     assert html.escape("torch.sigmoid") in difference._repr_html_()

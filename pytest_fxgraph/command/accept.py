@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
         compared = tracked(received, "compared", sys.stderr)
         return _accept([each for each in compared if _matches_at_structure(each)], is_json=options.json)
     received = [part for each in received for part in each.parts()]
-    clusters = [_with_command(cluster, options.golden_dir) for cluster in clusters_of(received)]
+    clusters = [with_command(cluster, options.golden_dir) for cluster in clusters_of(received)]
     if options.cluster is None:
         if options.json:
             print_json(clusters)
@@ -97,7 +97,8 @@ def _accept(received: list[ReceivedGolden], *, is_json: bool) -> int:
     return SAME if len(accepted) == len(received) else FAILED
 
 
-def _with_command(cluster: Cluster, golden_dir: str | None) -> Cluster:
+def with_command(cluster: Cluster, golden_dir: str | None) -> Cluster:
+    """Return a cluster of all received goldens with the command that accepts the cluster."""
     place = ["--golden-dir", golden_dir] if golden_dir is not None else []
     command = shlex.join(["fxgraph", "accept", *place, "--cluster", cluster.key])
     return cluster._replace(commands=((command, f"all {counted(len(cluster.goldens), 'golden')}"),))

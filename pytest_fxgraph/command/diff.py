@@ -69,7 +69,7 @@ def add_diff(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "diff",
-        help="say in words what differs between two goldens",
+        help="say in words what differs between two goldens or models",
         description="The exit status is 1 if something differs.",
     )
     level = parser.add_mutually_exclusive_group()

@@ -17,7 +17,7 @@ def add_draw(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "draw",
-        help="draw a golden as a picture",
+        help="draw a golden or model as a picture",
         description="Nodes stand in layers, in boxes by module; of blocks that repeat, the first is shown. A page "
         "(.html) opens and closes boxes, and searches.",
     )

@@ -39,6 +39,8 @@ examples:
       the same as a page, with the graphs drawn as one overlay
   fxgraph diff HEAD~1:golden golden
       what has happened to the goldens since the last commit but one
+  fxgraph diff before.pt2 after.pt2
+      what differs between two programs that torch.export.save wrote
   fxgraph draw golden/tests/test_model/test_encoder.yaml -o encoder.svg
       a picture of the graph; .html, .mmd and .dot, too
   fxgraph show --cost golden/tests/test_model/test_encoder.yaml
@@ -105,7 +107,7 @@ def _parser(verb: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of one verb, or of all verbs if the word is no verb."""
     parser = argparse.ArgumentParser(
         prog="fxgraph",
-        description="Read and compare golden files of graphs, without importing torch.",
+        description="Read, compare and draw goldens, without importing torch, and models in .pt2 and .onnx files.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

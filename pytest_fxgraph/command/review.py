@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pytest_fxgraph.command.accept import with_command
 from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
@@ -60,7 +61,9 @@ def _run(options: argparse.Namespace) -> int:
     received = received_that_match(options.patterns, layout) if options.patterns else received_in(layout)
     parts = [part for each in received for part in each.parts()]
     if options.json:  # a program decides by `fxgraph accept`
-        print_json(clusters_of(parts))
+        clusters = clusters_of(parts)
+        # The command of a cluster would also accept its goldens that the patterns leave out.
+        print_json(clusters if options.patterns else [with_command(each, options.golden_dir) for each in clusters])
         return DIFFERENT if parts else SAME
     if not received:
         print_lines([f"nothing was received below {layout.root}; run the tests with pytest --fx-received"])

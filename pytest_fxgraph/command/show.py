@@ -27,7 +27,7 @@ def add_show(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "show",
-        help="print goldens as people read them",
+        help="print goldens and models as people read them",
         description="Prints nodes, modules and state. With --code or --cost, goldens of a folder without code or "
         "costs are left out.",
     )

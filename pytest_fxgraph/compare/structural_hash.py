@@ -59,7 +59,7 @@ def _description(document: GraphDocument, symbols: tuple[str, ...], names: dict[
     named = graph_index_of(replace(document, nodes=tuple(_renamed(node, names) for node in document.nodes)))
     return (
         [
-            (named.labels[position], [numbers[read] for read in index.inputs[position]], named.nodes[position].value)
+            (named.labels[position], [numbers[read] for read in index.inputs[position]], _value(named.nodes[position]))
             for position in order
         ],
         sorted((key, [numbers[position] for position in chain]) for key, chain in index.effects.chains.items()),
@@ -107,6 +107,11 @@ def _input_names(document: GraphDocument) -> dict[str, str]:
     inputs = [node for node in document.nodes if node.op == "placeholder"]
     stars = {node.target: node.target[: len(node.target) - len(node.target.lstrip("*"))] for node in inputs}
     return {node.target: f"{stars[node.target]}<input {place}>" for place, node in enumerate(inputs) if node.name_from}
+
+
+def _value(node: NodeRecord) -> str | None:
+    # torch.export.load notes the value of the output, torch.export.export does not. The values that it reads tell it.
+    return None if node.op == "output" else node.value
 
 
 def _sorted(record: Any) -> Any:

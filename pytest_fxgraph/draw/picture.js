@@ -139,6 +139,7 @@ class PictureView {
       parts.append(element);
     });
     parts.append(...this.valueElements(side));
+    for (const box of boxes) if (box.isOpen) parts.append(this.openTitle(box));  // above the lines that cross it
     for (const box of boxes) if (!box.isOpen) parts.append(this.isNode(box.child) ? this.nodeElement(box, side) : this.foldedElement(box));
     group.replaceChildren(parts);
   }
@@ -175,8 +176,13 @@ class PictureView {
 
   openElement(box) {
     const cluster = this.cluster(box.child);
-    const title = svg("text", {x: box.x + 9, y: box.y + 15}, `\u25be ${clipped(cluster.label)}`);
-    return this.element(box, `cluster ${cluster.sort}`, `${cluster.path || cluster.label}, open, ${cluster.count} nodes`, {"aria-expanded": "true"}, this.rectangle(box, 8), title);
+    return this.element(box, `cluster ${cluster.sort}`, `${cluster.path || cluster.label}, open, ${cluster.count} nodes`, {"aria-expanded": "true"}, this.rectangle(box, 8));
+  }
+
+  openTitle(box) {
+    const element = svg("text", {class: "opened", x: box.x + 9, y: box.y + 15}, `\u25be ${clipped(this.cluster(box.child).label)}`);
+    this.addPart(element, [[box.x, box.y], [box.x + box.width, box.y + 20]]);
+    return element;
   }
 
   foldedElement(box) {

@@ -187,6 +187,12 @@ def test_the_path_of_an_archive_is_its_program(tmp_path, save):
     assert not diff_graphs(archives.program(archives.Scaled(3.0)), path).is_empty
 
 
+def test_a_program_without_constants_of_its_own_keeps_its_hash_in_a_file(tmp_path):
+    torch.export.save(EXPORTED, tmp_path / "model.pt2")
+
+    assert structural_hash(tmp_path / "model.pt2") == structural_hash(EXPORTED)
+
+
 def test_the_program_of_a_path_runs_and_is_transformed(tmp_path):
     path = archives.saved(tmp_path / "model.pt2")
 

@@ -149,6 +149,8 @@ def test_json_lists_the_clusters_and_decides_nothing(review):
     assert status == 1
     assert {"key", "headline", "goldens", "commands"} == cluster.keys()
     assert [Path(golden).name for golden in cluster["goldens"]] == ["test_a.yaml", "test_b.yaml"]
+    assert cluster["commands"] == [[f"fxgraph accept --cluster {cluster['key']}", "all 2 goldens"]]
+    assert json.loads(review("", "*test_a*", "--json")[1])[0]["commands"] == []
     assert len(received_files()) == 2
 
 

@@ -35,6 +35,14 @@ def test_nothing_in_a_name_is_markup():
     assert "\u202e" not in text
 
 
+def test_the_name_of_an_open_module_stands_above_the_lines_that_cross_it():
+    root = ElementTree.fromstring(drawn("%x = input x\n%a = torch.neg(%x) @ m\n%b = torch.exp(%a) @ m\nreturn %b"))
+
+    kinds = [element.get("class") for element in root]
+    assert kinds.index("opened") > max(number for number, kind in enumerate(kinds) if (kind or "").startswith("edge"))
+    assert root[kinds.index("opened")].text == "m"
+
+
 def test_the_same_graph_gives_the_same_file():
     text = "%x = input x\n%a = torch.neg(%x) @ m\n%b = torch.exp(%a) @ m\nreturn (%a, %b)"
 
