@@ -326,18 +326,17 @@ def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[str, .
 
 
 def reaching_groups(mutant: Mutant, reached: CoverageData, usual: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the tests that reach the line of a mutant: those of the mirror, then two samples of all."""
+    """Return the file that mirrors the source, then two samples of the tests that reach the line of a mutant."""
     contexts = reached.contexts_by_lineno(mutant.path)
     lines = sorted(line for line in contexts if mutant.line - _STATEMENT_LINES < line <= mutant.line)
     # A line within a statement may have no entry of its own.
     tests = sorted({context.rpartition("|")[0] for line in lines[-1:] for context in contexts[line]} - {""})
     if not tests:
         return usual
-    mirrored = tuple(test for test in tests if test.startswith(mirror_of(mutant.path) + "::"))
+    # The whole file: coverage.py knows neither newer tests nor other processes.
+    mirror = [paths for paths in usual[:1] if paths == (mirror_of(mutant.path),)]
     samples = [tuple(random.Random(0).sample(tests, min(size, len(tests)))) for size in _SAMPLES]
-    # coverage.py does not follow the tests into other processes. A line without an entry may run there.
-    elsewhere = [] if mutant.line in contexts else usual[:1]
-    return [each for each in dict.fromkeys((mirrored, *samples, *elsewhere)) if each]
+    return [*mirror, *dict.fromkeys(samples)]
 
 
 def copied_tree(root: Path, destination: Path) -> Path:

@@ -12,6 +12,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from pytest_fxgraph import strategies
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import GateError, MismatchError
@@ -132,7 +133,7 @@ X = torch.arange(6.0).view(3, 2)
 def test_a_missing_guard_is_found_and_shrunk_to_the_change_that_matters():
     graph = fxcore.symbolic_trace(MaskOrNone(), example_inputs=(X,), enforce_guards=False)
 
-    with pytest.raises(MismatchError, match=r"\n  at this call: the call gives mask a tensor$"):
+    with raises_here(MismatchError, match=r"\n  at this call: the call gives mask a tensor$"):
         strategies.fuzz_guards(MaskOrNone(), X, graph=graph)
 
 
@@ -149,7 +150,7 @@ def test_calls_that_a_guard_refuses_are_counted():
 def test_a_graph_that_refuses_its_own_example_is_a_mismatch():
     graph = fxcore.symbolic_trace(TwiceLarge(), example_inputs=(X,), enforce_guards=True)
 
-    with pytest.raises(MismatchError, match="the graph refuses the example that it was traced with"):
+    with raises_here(MismatchError, match="the graph refuses the example that it was traced with"):
         strategies.fuzz_guards(TwiceLarge(), X[:2], graph=graph)
 
 

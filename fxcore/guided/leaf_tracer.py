@@ -36,20 +36,20 @@ class LeafTracer(Tracer):
         self.is_automatic = "auto" in leaves
         self._leaf_classes = tuple(leaf for leaf in leaves if isinstance(leaf, type))
         self._leaf_paths = [leaf for leaf in leaves if isinstance(leaf, str) and leaf != "auto"]
+        self._named_leaves: list[nn.Module] = []
         unknown = [leaf for leaf in leaves if not isinstance(leaf, (type, str))]
         if unknown:
             raise LeafError(f"leaf_modules: expected classes and paths of modules, or 'auto', got {unknown[0]!r}")
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Return whether a module becomes one node."""
-        if isinstance(m, self._leaf_classes) or module_qualified_name in self._leaf_paths:
+        if isinstance(m, self._leaf_classes) or any(m is leaf for leaf in self._named_leaves):
             return True
         return super().is_leaf_module(m, module_qualified_name)
 
     def trace(self, root: nn.Module | Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         """Record `root` as Tracer does. With "auto", record it as a whole if its own forward cannot be traced."""
-        if self._leaf_paths:
-            _check_paths(root, self._leaf_paths)
+        self._named_leaves = _modules_at(root, self._leaf_paths)
         if not self.is_automatic:
             return super().trace(root, *args, **kwargs)
         try:
@@ -117,15 +117,15 @@ def _reason(error: Exception) -> str:
     return f"cannot be traced: {said}" + (f": {source}" if source else "")
 
 
-def _check_paths(root: Any, paths: list[str]) -> None:
-    """Raise LeafError, with the nearest paths, for a path without a module."""
-    known = (
-        [path for path, _ in root.named_modules(remove_duplicate=False) if path] if isinstance(root, nn.Module) else []
-    )
+def _modules_at(root: Any, paths: list[str]) -> list[nn.Module]:
+    """Return the modules at paths. Raise LeafError, with the nearest paths, for a path without a module."""
+    known = dict(root.named_modules(remove_duplicate=False)) if paths and isinstance(root, nn.Module) else {}
+    known.pop("", None)
     for path in paths:
         if path not in known:
-            near = difflib.get_close_matches(path, known, n=3, cutoff=0.5) or known[:_MOST_PATHS]
+            near = difflib.get_close_matches(path, known, n=3, cutoff=0.5) or [*known][:_MOST_PATHS]
             raise LeafError(
                 f"leaf_modules: {placeholders.name_of(root)} has no module at {path!r}; "
                 + (f"it has {', '.join(map(repr, near))}" if near else "it has no modules inside it")
             )
+    return [known[path] for path in paths]

@@ -140,7 +140,7 @@ def _import_folder(obj: Any) -> str | None:
 def _generated(graph: fxcore.GraphModule) -> tuple[str, list[str]]:
     """Return the code of a graph, and the imports that it needs."""
     code = graph.graph.python_code("self")
-    text = code.src.strip().replace("def forward(", "def graph_forward(", 1)
+    text = code.src.strip().replace("def forward(", "def graph_forward(")
     imports = dict.fromkeys(["import torch", *_imports(graph.code, code.globals)])
     return f"# The code of the graph; `self` holds its parameters, buffers and modules.\n{text}", list(imports)
 

@@ -262,6 +262,7 @@ class _TransformRun:
             check_refusals(name, before, made.call, arguments, guard)
 
     def _check_idempotent(self, step: Any, name: str, once: Any, subject: PassSubject, called: dict[str, Any]) -> None:
+        __tracebackhide__ = True
         first = documents_of(once)
         again = copied(once) if subject.is_graph else with_own_graph(once)
         second = documents_of(self._step(step, name, again, subject, called)[0].made)

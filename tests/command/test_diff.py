@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,14 @@ def test_tables_and_goldens_of_one_side_are_told_as_data(capsys):
     assert status == 1
     assert told["a.yaml"] == {"golden": "a.yaml", "level": "structure", "only_in": "before"}
     assert told["t.yaml"]["rows"] == ["~ two: nodes 2 -> 3 (one node more), which is worse"]
+
+
+def test_a_page_names_the_modules_of_the_changes_and_no_others(capsys):
+    lines = "%x = input x\n%a = torch.relu(%x) @ enc.act\n%b = torch.relu(%a)\n%c = torch.neg(%b) @ dec\nreturn %c"
+    golden("before/a", lines)
+    golden("after/a", lines.replace("relu", "gelu"))
+
+    run(capsys, "before", "after", "-o", "diff.html")
+
+    page = Path("diff.html").read_text(encoding="utf-8")
+    assert re.findall('data-module="(.*?)"', page) == ["enc.act", ""]

@@ -444,3 +444,54 @@ def test_a_node_tells_what_it_costs_or_what_its_module_does_and_neither_is_a_cha
     assert [fact.obtained for fact in call.facts if fact.what == "cost of its module"] == [
         "7 FLOPs, 2 bytes, 0 parameters"
     ]
+
+
+def test_literals_of_at_most_22_characters_stand_in_a_label():
+    labels = [
+        picture_of(document(f"%x = input x\n%a = torch.roll(%x, {number})\nreturn %a"), title="").nodes[1].label
+        for number in ("1" * 22, "1" * 23)
+    ]
+
+    assert labels == [f"roll({'1' * 22})", "roll"]
+
+
+@pytest.mark.parametrize(("nodes", "sizes"), [(118, []), (119, [40, 40, 40, 1]), (160, [40, 40, 40, 40, 2])])
+def test_more_than_120_nodes_side_by_side_are_drawn_in_parts_of_40(nodes, sizes):
+    lines = [f"%n{number} = torch.neg(%{f'n{number - 1}' if number else 'x'})" for number in range(nodes)]
+    picture = picture_of(document("\n".join(["%x = input x", *lines, f"return %n{nodes - 1}"])), title="")
+
+    parts = [cluster for cluster in picture.clusters if cluster.sort == "part"]
+    assert [len(part.children) for part in parts] == sizes
+    assert [part.nodes for part in parts] == sizes
+    assert [part.label for part in parts[:1]] == ["x … n38"][: len(sizes)]
+
+
+def test_at_most_24_boxes_are_nested():
+    scopes = [".".join("m" * depth) for depth in (23, 24, 25, 26)]
+    calls = [f"%{name}{depth} = torch.neg(%x) @ {scope}" for depth, scope in enumerate(scopes) for name in "ab"]
+
+    picture = picture_of(document("\n".join(["%x = input x", *calls, "return %a0"])), title="")
+
+    assert [len(cluster.path.split(".")) for cluster in picture.clusters if cluster.sort == "module"] == [23, 24]
+    assert len(picture.clusters[-1].children) == 6
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_up_to_8_layers_repeat_together():
+    layers = ["abc", "def", "ghi", "jkl", "mno", "pqr", "stu", "vwx", "yza"]
+
+    assert boxes_of_repetitions(chain_of(*layers[:8] * 3)) == ["2 more: layers.8, layers.16"]
+    assert boxes_of_repetitions(chain_of(*layers * 3)) == []
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+@pytest.mark.parametrize(("between", "labels"), [(4, []), (5, ["unchanged"])])
+def test_at_least_3_unchanged_nodes_far_from_a_change_are_one_box(between, labels):
+    # The neighbours of a changed node stay outside of the box.
+    names = [f"n{number}" for number in range(between)]
+    lines = [f"%{name} = torch.neg(%{before})" for before, name in zip(["a", *names], names, strict=False)]
+    text = "\n".join(["%x = input x", "%a = torch.exp(%x)", *lines, f"%b = torch.exp(%{names[-1]})", "return %b"])
+
+    picture = picture_of(document(text), document(text.replace("torch.exp", "torch.log")), title="")
+
+    assert labels_of(picture, "unchanged") == labels

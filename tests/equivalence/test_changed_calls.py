@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from pytest_fxgraph.equivalence.changed_calls import CALL, Change, ChangedCall, changes_of
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.errors import MismatchError
@@ -98,14 +99,14 @@ def test_a_call_that_both_refuse_by_errors_of_their_own_says_little():
 def test_a_wrong_answer_is_a_mismatch_that_names_the_call(answer, words):
     call = ChangedCall(EXAMPLE, (Change("size", "input 0", "is itself", lambda x: x),))
 
-    with pytest.raises(MismatchError, match=words) as caught:
+    with raises_here(MismatchError, match=words) as caught:
         call.check(Halves(), Other(answer))
 
     assert "at this call: input 0 is itself" in str(caught.value)
 
 
 def test_an_answer_to_a_call_that_the_model_refuses_is_a_mismatch():
-    with pytest.raises(MismatchError, match="eager raised ValueError: one row has no halves; the graph answered"):
+    with raises_here(MismatchError, match="eager raised ValueError: one row has no halves; the graph answered"):
         ChangedCall(EXAMPLE, (ONE_ROW,)).check(Halves(), Other(lambda module, x: x))
 
 
@@ -123,7 +124,7 @@ def test_a_second_call_finds_state_that_the_graph_lost():
     graph = Other(lambda module, x: x * 1)
 
     assert ChangedCall(EXAMPLE).check(Counts(), graph) == "right"
-    with pytest.raises(MismatchError, match="output of a second call has other values"):
+    with raises_here(MismatchError, match="output of a second call has other values"):
         ChangedCall(EXAMPLE, twice=True).check(Counts(), graph)
 
 

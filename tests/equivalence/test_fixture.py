@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.run import InterpreterCall
@@ -56,7 +57,7 @@ class Written(nn.Module):
 def difference(eager: Any, graph: Any, inputs: Any = None, **options: Any) -> str:
     """Compare two forwards, each over the same parameters, and give the message."""
     model, other = Written(eager, total=torch.zeros(2)), Written(graph, total=torch.zeros(2))
-    with pytest.raises(MismatchError) as caught:
+    with raises_here(MismatchError) as caught:
         assert_equivalent(model, other, (torch.tensor([1.0, 2.0]),) if inputs is None else inputs, **options)
     assert len(str(caught.value).splitlines()) <= 6
     assert caught.value.mismatches[0].sentence() in caught.value.section
@@ -85,7 +86,7 @@ def test_model_inputs_and_generators_are_left_as_they_were_even_when_it_raises()
     list(graph.graph.nodes)[-2].replace_all_uses_with(next(iter(graph.graph.nodes)))
     graph.recompile()
 
-    with pytest.raises(AssertionError):
+    with raises_here(AssertionError):
         FxEquivalence()(model, x, graph=graph, modes=("train",), grads=True)
 
     assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
@@ -111,7 +112,7 @@ def test_what_tracing_does_to_a_buffer_is_undone_before_the_comparison():
     model = Counting()
 
     # Symbolic tracing runs add_ once, for it meets no input; the graph never counts again.
-    with pytest.raises(AssertionError, match="differ"):
+    with raises_here(AssertionError, match="differ"):
         FxEquivalence()(model, torch.ones(2))
 
     assert model.calls == 0
@@ -204,7 +205,7 @@ def test_a_difference_that_only_other_samples_show_is_found():
     wrong = Written(lambda self, x: x + (x - 0.5) * (x - 1.0) * x)
 
     assert_equivalent(Written(lambda self, x: x * 1), wrong, inputs)
-    with pytest.raises(AssertionError, match="sample 2 of 3, seed 0"):
+    with raises_here(AssertionError, match="sample 2 of 3, seed 0"):
         assert_equivalent(Written(lambda self, x: x * 1), wrong, inputs, samples=3)
 
 
@@ -235,7 +236,7 @@ def test_a_graph_whose_code_is_older_than_itself_is_refused_though_its_results_a
     graph = fxcore.symbolic_trace(lambda x: torch.relu(x))
     next(node for node in graph.graph.nodes if node.op == "call_function").target = torch.sigmoid
 
-    with pytest.raises(AssertionError, match=r"generated code is older than the graph.*call recompile\(\)"):
+    with raises_here(AssertionError, match=r"generated code is older than the graph.*call recompile\(\)"):
         FxEquivalence()(lambda x: torch.relu(x), torch.ones(2), graph=graph)
 
 
@@ -293,11 +294,11 @@ def test_a_pass_that_rounds_on_purpose_passes_at_the_signal_to_noise_that_it_pro
     graph = fxcore.symbolic_trace(quantized)
 
     FxEquivalence()(lambda x: x * 1, x, graph=graph, sqnr=40, cosine=0.9999)
-    with pytest.raises(
+    with raises_here(
         MismatchError, match=r"has other values in the graph than in eager\n  SQNR is 42\.\d dB, at least 60"
     ):
         FxEquivalence()(lambda x: x * 1, x, graph=graph, sqnr=60)
-    with pytest.raises(MismatchError, match=r"4.. of 4001 elements|differ beyond rtol"):
+    with raises_here(MismatchError, match=r"4.. of 4001 elements|differ beyond rtol"):
         FxEquivalence()(lambda x: x * 1, x, graph=graph)
 
 
@@ -306,7 +307,7 @@ def test_integers_beside_thresholds_are_exact_and_a_scaled_output_passes_a_cosin
         return x * 1, x.argmax()
 
     FxEquivalence()(eager, torch.arange(4.0), graph=fxcore.symbolic_trace(lambda x: (x * 3, x.argmax())), cosine=0.999)
-    with pytest.raises(MismatchError, match=r"output\[1\] has other values"):
+    with raises_here(MismatchError, match=r"output\[1\] has other values"):
         FxEquivalence()(
             eager, torch.arange(4.0), graph=fxcore.symbolic_trace(lambda x: (x * 1, x.argmin())), cosine=0.999
         )
@@ -314,7 +315,7 @@ def test_integers_beside_thresholds_are_exact_and_a_scaled_output_passes_a_cosin
 
 @pytest.mark.parametrize("options", [{"sqnr": 20}, {"cosine": 0.9}])
 def test_thresholds_on_an_output_of_zeros_say_nothing(options):
-    with pytest.raises(
+    with raises_here(
         VacuousCheckError,
         match=r"is compared with an? (SQNR|cosine) of at least [\d.]+( dB)?\. Init.*inputs; allow_vac",
     ):
@@ -335,7 +336,7 @@ def test_gradients_have_to_reach_the_thresholds_unless_they_are_rounding_alone()
 
     x = torch.linspace(1, 3, 8)
     assert_equivalent(Model(1.0), Model(1.01), x, grads=True, sqnr=30)
-    with pytest.raises(MismatchError, match=r"gradient of weight .*\n  SQNR is 14\.0 dB, at least 30 dB"):
+    with raises_here(MismatchError, match=r"gradient of weight .*\n  SQNR is 14\.0 dB, at least 30 dB"):
         assert_equivalent(Model(1.0), Model(1.2), x, grads=True, sqnr=30)
 
 
@@ -349,7 +350,7 @@ def test_each_output_has_a_tolerance_of_its_own():
     graph = fxcore.symbolic_trace(rounded)
 
     FxEquivalence()(eager, torch.ones(3), graph=graph, rtol={"*logits*": 1e-2, "output['loss']": 1e-2})
-    with pytest.raises(MismatchError, match=r"output\['loss'\] has other values"):
+    with raises_here(MismatchError, match=r"output\['loss'\] has other values"):
         FxEquivalence()(eager, torch.ones(3), graph=graph, rtol={"*logits*": 1e-2})
     FxEquivalence(rtol=1e-2)(eager, torch.ones(3), graph=graph, rtol={"*logits*": 2e-2})
 
@@ -365,9 +366,9 @@ def test_thresholds_of_a_call_take_the_place_of_the_tests_tolerances_and_the_oth
 
     FxEquivalence(rtol=0.0, atol=0.0)(lambda x: x * 1, x, graph=graph, sqnr=40)
     FxEquivalence(sqnr=60)(lambda x: x * 1, x, graph=graph, atol=0.1)
-    with pytest.raises(MismatchError, match="differ beyond"):
+    with raises_here(MismatchError, match="differ beyond"):
         FxEquivalence(sqnr=40)(lambda x: x * 1, x, graph=graph, atol=0.001)
-    with pytest.raises(MismatchError, match="differ beyond"):
+    with raises_here(MismatchError, match="differ beyond"):
         FxEquivalence()(lambda x: x * 1, x, graph=graph, sqnr=40, atol=0.001)
 
 
@@ -435,7 +436,7 @@ def test_only_what_is_compared_keeps_a_check_from_being_vacuous():
     model = Written(lambda self, x: (self.total.add_(1), x * 0)[1], total=torch.zeros(2))
 
     assert_equivalent(model, copy.deepcopy(model), torch.ones(2))
-    with pytest.raises(VacuousCheckError):
+    with raises_here(VacuousCheckError):
         assert_equivalent(model, copy.deepcopy(model), torch.ones(2), checks="values")
     assert_equivalent(model, copy.deepcopy(model), torch.ones(2), checks=("strides", "dtype"))
 
@@ -469,9 +470,9 @@ def test_a_scripted_module_is_compared_with_its_state_and_gradients():
         assert torch.equal(graph.total, before)
     assert_equivalent(lambda x: x.sin(), torch.jit.trace(lambda x: x.sin(), x), x)
 
-    with pytest.raises(MismatchError, match="buffer total was changed by eager, not by the graph"):
+    with raises_here(MismatchError, match="buffer total was changed by eager, not by the graph"):
         assert_equivalent(model, torch.jit.script(forgetting), x)
-    with pytest.raises(MismatchError, match="output has other values"):
+    with raises_here(MismatchError, match="output has other values"):
         assert_equivalent(lambda x: x.sin(), torch.jit.trace(lambda x: x.cos(), x), x)
 
 

@@ -54,13 +54,18 @@ class Terminal:
 
 
 def end(config, collected) -> tuple[int, list[str]]:
-    """End a run that asked for one golden; return its exit status and what it says."""
+    """End a run that asked for one golden; return its exit status and its lines above the summary."""
+    status, lines = end_with_summary(config, collected)
+    return status, lines[:-1]
+
+
+def end_with_summary(config, collected) -> tuple[int, list[str]]:
     goldens = GoldenSession(config)
     goldens.results["test_a.py::test_x", ASKED] = "matched"
     session, terminal, run_end = SimpleNamespace(exitstatus=pytest.ExitCode.OK), Terminal(), RunEnd(goldens, collected)
     run_end.pytest_sessionfinish(session, session.exitstatus)
     run_end.pytest_terminal_summary(terminal)
-    return session.exitstatus, terminal.lines[:-1]  # the last is the summary
+    return session.exitstatus, terminal.lines
 
 
 def test_an_unused_golden_is_named_and_fails_a_run_that_should_have_none(config, collected):
@@ -139,3 +144,17 @@ def test_a_golden_without_a_file_is_no_file_of_another_case(config, collected):
     (config.rootpath / ASKED).rename(config.rootpath / ASKED.replace("test_x", "Test_X"))
 
     assert ASKED.replace("test_x", "Test_X") in run_record(config, collected, [ASKED], 0).others
+
+
+@pytest.mark.parametrize(
+    ("unused", "summary"),
+    [
+        ("fail", "fx: 1 golden matched, 1 unused"),
+        ("warn", "fx: 1 golden matched, 1 unused"),
+        ("ignore", "fx: 1 golden matched"),
+    ],
+)
+def test_the_summary_counts_unused_goldens_unless_they_are_ignored(config, collected, unused, summary):
+    config.options["fx_unused"] = unused
+
+    assert end_with_summary(config, collected)[1][-1] == summary

@@ -302,3 +302,21 @@ def test_costs_that_cannot_be_counted_name_the_way_to_leave_them_out():
         CaptureError, match=r"cannot count .*; leave the columns of costs out with fx_table\(costs=False\)"
     ):
         row_values(graph, {}, costs=True, example_inputs=(torch.ones(2, 5),))
+
+
+@pytest.mark.parametrize("columns", [1, 4, 5])
+def test_four_columns_that_differ_are_told_at_once_and_further_ones_in_a_section(columns):
+    names = [f"extra_{letter}" for letter in "abcde"[:columns]]
+    obtained = ObtainedRow(Row("r", "test_x", dict.fromkeys(names, 2)), {}, {})
+    facts = {"is_alone": False, "is_drawn": False, "has_variants": False}
+
+    told = obtained.told(Row("r", "test_x", dict.fromkeys(names, 1)), "golden/t.yaml[r]", "pytest x", **facts)
+
+    changes = [f"{name} 1 -> 2" for name in names]
+    head, *more = told.lines[:-2]
+    assert head.startswith(f"row 'r' of golden/t.yaml does not match: {changes[0]}")
+    assert [line.partition(" (")[0].strip() for line in more] == (
+        [*changes[1:3], "and 2 more columns, in the section below"] if columns == 5 else changes[1:]
+    )
+    assert told.lines[-2:] == ("  if all goldens of this test are right, accept them with", "    pytest x")
+    assert bool(told.section) is (columns == 5)

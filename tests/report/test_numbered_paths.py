@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_fxgraph.report.numbered_paths import format_paths, steps_between
+from pytest_fxgraph.report.numbered_paths import format_paths, format_ranges, steps_between
 
 
 def layers(*numbers: int) -> list[str]:
@@ -39,3 +39,37 @@ def test_places_that_differ_in_more_than_numbers_have_no_steps_between_them():
     assert steps_between("a.1", "b.2") is None
     assert steps_between("a.1.b.2", "a.3.b.2") == (2, 0)
     assert steps_between("9" * 5000, "8" * 5000) is not None
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        ([], ""),
+        (layers(0), "layers.0.norm"),
+        (layers(0, 1), "layers.0.norm, layers.1.norm"),
+        (layers(0, 1, 2), "layers.0-2.norm"),
+        (layers(0, 2, 4), "layers.0.norm, layers.2.norm .. layers.4.norm"),
+        (layers(9, 10, 11, 20), "layers.9-11.norm, layers.20.norm"),
+        ([f"a.1.b.{number}.c" for number in range(4)], "a.1.b.0-3.c"),
+        ([f"a.{number}.b.1" for number in range(4)], "a.0-3.b.1"),
+        (["head"] * 3, "head, head, head"),
+    ],
+)
+def test_a_short_range_is_written_once_at_the_number_that_goes_up(places, words):
+    assert format_ranges(places) == words
+
+
+def test_at_most_5_ranges_are_listed():
+    def ranges(count):
+        return [f"x.{start + number}" for start in range(0, count * 100, 100) for number in range(3)]
+
+    five = "x.0-2, x.100-102, x.200-202, x.300-302, x.400-402"
+    assert format_ranges(ranges(5)) == five
+    assert format_ranges(ranges(6)) == f"{five}, and 3 more"
+    assert format_paths(ranges(5)).endswith("x.400 .. x.402")
+    assert format_paths(ranges(6)).endswith("x.400 .. x.402, and 3 more")
+
+
+def test_three_paths_are_listed_and_four_are_a_range():
+    assert format_paths(["x.0", "x.1", "x.2"]) == "x.0, x.1, x.2"
+    assert format_paths(["x.0", "x.1", "x.2", "x.3"]) == "x.0 .. x.3"

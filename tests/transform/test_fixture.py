@@ -15,6 +15,7 @@ import fxcore
 from fixtures.broken_table import BROKEN, BrokenEntry
 from fixtures.broken_transforms import relu_bypassed
 from fixtures.equivalence_page import kind_of
+from fixtures.shown_frames import frames_of_the_plugin, raises_here
 from fixtures.transform_models import ConvBnRelu, image
 from fixtures.transforms import RIGHT, TransformEntry, copy_node_by_node, drop_dead_code
 from fxcore.passes.shape_prop import ShapeProp
@@ -83,7 +84,7 @@ def test_every_kind_of_transform_is_applied(transform):
     ],
 )
 def test_a_transform_that_does_nothing_is_refused_unless_that_is_meant(transform, subject):
-    with pytest.raises(VacuousCheckError, match=r"checking .* says nothing: the graph is as it was, .*; allow_vacuous"):
+    with raises_here(VacuousCheckError, match=r"checking .* says nothing: the graph is as it was, .*; allow_vacuous"):
         FxTransform()(transform, subject(), image())
 
     assert not FxTransform()(transform, subject(), image(), allow_vacuous=True).is_changed
@@ -100,21 +101,19 @@ def test_one_transform_that_does_something_is_enough(transform):
 
 
 def test_metadata_that_no_node_has_cannot_be_kept():
-    with pytest.raises(
-        VacuousCheckError, match=r"keeps_meta=\('valu',\) says nothing: no node has the metadata 'valu'"
-    ):
+    with raises_here(VacuousCheckError, match=r"keeps_meta=\('valu',\) says nothing: no node has the metadata 'valu'"):
         FxTransform()(copy_node_by_node, ConvBnRelu(), image(), keeps_meta=("valu",))
 
     FxTransform()(copy_node_by_node, ConvBnRelu(), image(), keeps_meta=("source",))
 
 
 def test_an_interpreter_is_run_and_compared():
-    with pytest.raises(AssertionError, match="eager and graph after Doubling differ"):
+    with raises_here(AssertionError, match="eager and graph after Doubling differ"):
         FxTransform()(Doubling, ConvBnRelu(), image())
 
 
 def test_of_a_list_the_pass_that_broke_it_is_named():
-    with pytest.raises(AssertionError, match=r"graph after pass 2 \(relu_bypassed\) differ"):
+    with raises_here(AssertionError, match=r"graph after pass 2 \(relu_bypassed\) differ"):
         FxTransform()([drop_dead_code, relu_bypassed, to_functional], ConvBnRelu(), image())
 
     result = FxTransform()([drop_dead_code, to_functional], ConvBnRelu(), image())
@@ -143,12 +142,12 @@ def test_a_change_of_the_model_is_allowed_where_it_is_declared():
     model = ConvBnRelu()
     weight = model.conv.weight.detach().clone()
 
-    with pytest.raises(AssertionError, match=r"scaled changed the model that it was given: parameter conv\.weight"):
+    with raises_here(AssertionError, match=r"scaled changed the model that it was given: parameter conv\.weight"):
         FxTransform()(scaled, model, image())
     assert torch.equal(model.conv.weight, weight)
 
     # In place the weights may change; that the results change with them is still found.
-    with pytest.raises(AssertionError, match="eager and graph after scaled differ"):
+    with raises_here(AssertionError, match="eager and graph after scaled differ"):
         FxTransform()(scaled, model, image(), inplace=True)
 
 
@@ -181,13 +180,14 @@ def test_every_broken_transform_is_caught_by_its_check(entry):
     model = made(entry)
     state = copy.deepcopy(model.state_dict())
 
-    with pytest.raises(AssertionError) as caught:
+    with raises_here(AssertionError) as caught:
         FxTransform()(entry.transform, model, entry.inputs(), modes=entry.modes, **entry.options)
 
     assert re.search(entry.words, str(caught.value))
     assert entry.name in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 6
     assert kind_of(caught.value) == entry.caught_by
+    assert frames_of_the_plugin(caught) == []
     assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
 
 
@@ -196,7 +196,7 @@ def test_a_setting_of_torch_that_a_transform_leaves_changed_is_told_and_put_back
         torch.set_default_dtype(torch.float64)
         return gm
 
-    with pytest.raises(AssertionError, match=r"sets_dtype changed .*: the default dtype \(torch.float32 -> "):
+    with raises_here(AssertionError, match=r"sets_dtype changed .*: the default dtype \(torch.float32 -> "):
         FxTransform()(sets_dtype, ConvBnRelu(), image())
 
     assert torch.get_default_dtype() is torch.float32
@@ -220,7 +220,7 @@ def test_the_state_after_the_second_call_is_compared():
 
     program = torch.export.export(Counting(), (torch.ones(2),), strict=False)
 
-    with pytest.raises(AssertionError, match=r"doubled differ.*: .*count.* second call"):
+    with raises_here(AssertionError, match=r"doubled differ.*: .*count.* second call"):
         FxTransform()(doubled, program.module(), torch.ones(2))
 
 
@@ -235,7 +235,7 @@ def test_a_mismatch_names_the_edits_of_the_transform():
         gm.recompile()
         return gm
 
-    with pytest.raises(MismatchError) as raised:
+    with raises_here(MismatchError) as raised:
         FxTransform()(to_sigmoid, Twice(), torch.rand(2, 3))
 
     told = "edits so far: torch.relu -> torch.sigmoid at 2 places"

@@ -16,6 +16,7 @@ from torch._export.verifier import SpecViolationError
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 
@@ -45,7 +46,7 @@ def test_leftovers_of_the_model_itself_are_not_held_against_the_transform():
     graph_module = traced()
 
     check(GraphFacts.of(graph_module), graph_module, "fuse")
-    with pytest.raises(AssertionError, match=r"fuse left nodes without users: exp; call graph\.eliminate_dead_code"):
+    with raises_here(AssertionError, match=r"fuse left nodes without users: exp; call graph\.eliminate_dead_code"):
         check(facts_without_leftovers(graph_module), graph_module, "fuse")
 
 
@@ -67,7 +68,7 @@ def test_dead_nodes_of_the_graph_before_may_get_other_names(target):
         gm.recompile()
 
     FxTransform()(rewritten, subject, torch.ones(2))
-    with pytest.raises(AssertionError, match=r"left nodes without users: detach\w*, detach\w*; call"):
+    with raises_here(AssertionError, match=r"left nodes without users: detach\w*, detach\w*; call"):
         FxTransform()(partial(rewritten, times=2), subject, torch.ones(2))
 
 
@@ -75,7 +76,7 @@ def test_a_forgotten_recompile_is_named():
     graph_module = traced()
     graph_module.graph.eliminate_dead_code()
 
-    with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
+    with raises_here(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
         check(facts_without_leftovers(graph_module), graph_module, "fuse")
 
 
@@ -89,7 +90,7 @@ def test_meta_that_a_node_lost_is_named_with_the_node():
     del next(node for node in gm.graph.nodes if node.name == "relu").meta["origin"]
 
     check(before, gm, "tidy", keeps_meta=("stack_trace",))
-    with pytest.raises(AssertionError, match=r"tidy lost the meta of relu \(origin\); copy it to the nodes"):
+    with raises_here(AssertionError, match=r"tidy lost the meta of relu \(origin\); copy it to the nodes"):
         check(before, gm, "tidy", keeps_meta=("origin",))
 
 
@@ -98,7 +99,7 @@ def test_a_call_that_no_code_can_be_written_for_is_a_malformed_graph():
     call = list(graph_module.graph.nodes)[1]
     call.args = call.args[:1]
 
-    with pytest.raises(AssertionError, match="fuse left a malformed graph"):
+    with raises_here(AssertionError, match="fuse left a malformed graph"):
         check(facts_without_leftovers(graph_module), graph_module, "fuse")
 
 
@@ -116,7 +117,7 @@ def test_inputs_that_callers_know_are_kept(forward, words):
     before = GraphFacts.of(fxcore.symbolic_trace(lambda x, scale=2.0: x + scale))
 
     check(before, fxcore.symbolic_trace(lambda x, scale=2.0, more=1: x + scale + more), "fuse")
-    with pytest.raises(AssertionError, match=f"fuse changed the inputs: {words}"):
+    with raises_here(AssertionError, match=f"fuse changed the inputs: {words}"):
         check(before, fxcore.symbolic_trace(forward), "fuse")
 
 
@@ -133,10 +134,10 @@ def test_graphs_of_both_packages_are_checked_alike(symbolic_trace):
 
     assert facts.dead == {"exp": "exp"}
     assert facts.inputs == [("x", "")]
-    with pytest.raises(AssertionError, match="fuse left nodes without users: exp"):
+    with raises_here(AssertionError, match="fuse left nodes without users: exp"):
         check(before, graph_module, "fuse")
     graph_module.graph.eliminate_dead_code()
-    with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
+    with raises_here(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
         check(before, graph_module, "fuse")
 
 
@@ -151,7 +152,7 @@ def test_a_program_is_checked_with_its_signature():
     check(before, program, "fuse")
     program.graph_signature.input_specs.pop()
 
-    with pytest.raises(
+    with raises_here(
         AssertionError, match=r"(?s)fuse left a malformed program: .*\(as program\.validate\(\) says\); k"
     ):
         check(before, program, "fuse")
@@ -164,7 +165,7 @@ def test_all_lines_of_a_verifiers_reason_are_told():
     with pytest.raises(SpecViolationError) as reason:
         program.validate()
 
-    with pytest.raises(AssertionError) as told:
+    with raises_here(AssertionError) as told:
         check(before, program, "fuse")
 
     assert all(line in str(told.value) for line in str(reason.value).splitlines())
@@ -179,7 +180,7 @@ def test_a_verifier_that_stops_a_pass_is_told_as_the_fault_of_the_pass():
 
     reason = "the operator is not allowed:\n  aten.foo\n  aten.bar"
     words = f"fuse left a malformed program: {reason} (as a verifier said while the pass ran); keep graph_signature"
-    with pytest.raises(AssertionError, match=re.escape(words)):
+    with raises_here(AssertionError, match=re.escape(words)):
         FxTransform()(fuse, exported(), torch.ones(1, 2))
 
 
@@ -194,7 +195,7 @@ def test_a_program_runs_its_graph_so_the_code_of_its_module_may_be_older():
     next(spec for spec in program.graph_signature.output_specs).arg.name = again.name
 
     check(before, program, "fuse")
-    with pytest.raises(AssertionError, match=r"forgot recompile\(\)"):
+    with raises_here(AssertionError, match=r"forgot recompile\(\)"):
         check(before, program.graph_module, "fuse")
 
 
@@ -259,9 +260,9 @@ def replaced(path: str) -> Callable[[Any], None]:
 def test_a_lost_hook_is_told_where_results_stay_the_same(trace):
     x = torch.ones(1, 2)
 
-    with pytest.raises(AssertionError, match=r"without_hook lost the forward hook Hooked\.noted; leave a module with"):
+    with raises_here(AssertionError, match=r"without_hook lost the forward hook Hooked\.noted; leave a module with"):
         FxTransform()(replaced("first"), Hooked(), x, trace=trace)
-    with pytest.raises(AssertionError, match=r"without_hook lost the own forward positive; .*may_change=\('hooks'"):
+    with raises_here(AssertionError, match=r"without_hook lost the own forward positive; .*may_change=\('hooks'"):
         FxTransform()(replaced("second"), Hooked(), x, trace=trace)
     FxTransform()(replaced("first"), Hooked(), x, trace=trace, may_change="hooks")
 
@@ -283,5 +284,5 @@ def test_a_hook_of_the_graph_module_itself_is_not_lost():
     def anew(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
         return torch.fx.GraphModule(gm, gm.graph)
 
-    with pytest.raises(AssertionError, match="anew lost the forward pre hook test_a_hook_of_the_graph_module_itself"):
+    with raises_here(AssertionError, match="anew lost the forward pre hook test_a_hook_of_the_graph_module_itself"):
         FxTransform()(anew, subject, torch.ones(2))

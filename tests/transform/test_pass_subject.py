@@ -11,6 +11,7 @@ from torch import nn
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from fixtures.transform_models import ConvBnRelu, image
 from pytest_fxgraph import functions
 from pytest_fxgraph.errors import CaptureError, SubjectError
@@ -178,9 +179,9 @@ def test_a_wrong_pass_is_found_with_the_node_and_leaves_the_graph_alone(make):
     subject = make()
     text = str(subject.graph)
 
-    with pytest.raises(AssertionError, match=r"eager and graph after ReluToSilu differ(?s:.*)eager ran relu"):
+    with raises_here(AssertionError, match=r"eager and graph after ReluToSilu differ(?s:.*)eager ran relu"):
         FxTransform()(ReluToSilu(True), subject, image())
-    with pytest.raises(AssertionError, match="ReluToSilu returned modified=False, and yet it changed the graph"):
+    with raises_here(AssertionError, match="ReluToSilu returned modified=False, and yet it changed the graph"):
         FxTransform()(ReluToSilu(False), subject, image())
 
     assert str(subject.graph) == text
@@ -210,7 +211,7 @@ def test_a_change_of_modules_or_state_is_a_change_too(change):
             change(gm)
         return PassResult(gm, False)
 
-    with pytest.raises(AssertionError, match="silent returned modified=False, and yet it changed the graph"):
+    with raises_here(AssertionError, match="silent returned modified=False, and yet it changed the graph"):
         FxTransform()(silent, GRAPHS["torch.fx"](), image())
 
 
@@ -219,7 +220,7 @@ def test_the_changes_of_a_pass_that_claims_none_are_named():
         gm.get_submodule("conv").bias.data.add_(1e-7)
         return PassResult(gm, False)
 
-    with pytest.raises(AssertionError, match=r"changed the graph: parameter conv\.bias has other values; return"):
+    with raises_here(AssertionError, match=r"changed the graph: parameter conv\.bias has other values; return"):
         FxTransform()(silent, GRAPHS["torch.fx"](), image())
 
 
@@ -229,7 +230,7 @@ def test_a_pass_of_others_may_be_let_off_its_claim():
         gm.recompile()
         return PassResult(gm, False)
 
-    with pytest.raises(AssertionError, match=r"returned modified=False, .*a pass of others with check_modified=False"):
+    with raises_here(AssertionError, match=r"returned modified=False, .*a pass of others with check_modified=False"):
         FxTransform()(always_false, GRAPHS["torch.fx"](), image())
     FxTransform()(always_false, GRAPHS["torch.fx"](), image(), check_modified=False)
 
@@ -276,7 +277,7 @@ def test_a_pass_that_changes_the_graph_it_was_not_given_is_told(make):
         node = next(node for node in subject.graph.nodes if "relu" in node.name)
         node.target = torch.sigmoid
 
-    with pytest.raises(AssertionError, match="around was given a copy and changed the graph that the test handed over"):
+    with raises_here(AssertionError, match="around was given a copy and changed the graph that the test handed over"):
         FxTransform()(around, subject, image())
 
 
@@ -289,7 +290,7 @@ def test_a_pass_that_changes_tensors_it_was_not_given_is_told_and_they_are_put_b
         with torch.no_grad():
             weight.zero_()
 
-    with pytest.raises(AssertionError, match=r"zeroing changed the model that it was given: parameter conv\.weight h"):
+    with raises_here(AssertionError, match=r"zeroing changed the model that it was given: parameter conv\.weight h"):
         FxTransform()(zeroing, subject, image())
     assert torch.equal(weight, before)
 
@@ -298,7 +299,7 @@ def test_a_program_whose_signature_no_longer_fits_is_malformed():
     def renaming(program: torch.export.ExportedProgram) -> None:
         next(node for node in program.graph.nodes if node.name == "p_conv_weight").name = "weight"
 
-    with pytest.raises(AssertionError, match=r"renaming left a malformed program: .* keep graph_signature in step"):
+    with raises_here(AssertionError, match=r"renaming left a malformed program: .* keep graph_signature in step"):
         FxTransform()(renaming, exported(), image())
 
 
@@ -325,13 +326,13 @@ def test_leftovers_lost_inputs_and_lost_meta_are_told_of_graphs_of_torch():
         gm.recompile()
 
     check = FxTransform()
-    with pytest.raises(AssertionError, match=r"forgetting lost the meta of .*\(val\)"):
+    with raises_here(AssertionError, match=r"forgetting lost the meta of .*\(val\)"):
         check(forgetting, exported().module(), image(), keeps_meta=("val",))
-    with pytest.raises(AssertionError, match="leaving left nodes without users: sigmoid"):
+    with raises_here(AssertionError, match="leaving left nodes without users: sigmoid"):
         check(leaving, exported(), image())
-    with pytest.raises(AssertionError, match=r"stale changed the graph and forgot recompile\(\)"):
+    with raises_here(AssertionError, match=r"stale changed the graph and forgot recompile\(\)"):
         check(stale, exported().module(), image())
-    with pytest.raises(AssertionError, match="renamed changed the inputs: input 0 was 'x' and is 'image'"):
+    with raises_here(AssertionError, match="renamed changed the inputs: input 0 was 'x' and is 'image'"):
         check(renamed, exported(), image())
 
 

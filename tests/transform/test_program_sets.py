@@ -10,6 +10,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from fixtures.lowered import EdgeProgramManager
+from fixtures.shown_frames import raises_here
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.passes import apply_step
@@ -85,7 +86,7 @@ def test_a_pass_that_breaks_one_program_is_told_with_its_name():
                 node.target = torch.ops.aten.cos.default
         graph_module.recompile()
 
-    with pytest.raises(AssertionError, match=r"eager and graph after to_cos, program 'encode', differ: output has"):
+    with raises_here(AssertionError, match=r"eager and graph after to_cos, program 'encode', differ: output has"):
         FxTransform()(to_cos, manager(), {"encode": values(), "decode": values()})
 
     result = FxTransform()(to_cos, manager(), {"decode": values()})

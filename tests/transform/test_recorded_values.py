@@ -14,6 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from fxcore import interop
 from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.inputs import arguments_of
@@ -66,7 +67,7 @@ def with_val(change: Callable[[torch.Tensor], Any]) -> Callable[[Any], None]:
     ],
 )
 def test_metadata_that_a_run_contradicts_is_told(make, change, words):
-    with pytest.raises(AssertionError, match=rf"recorded left metadata .*: meta\['val'\] of {words}"):
+    with raises_here(AssertionError, match=rf"recorded left metadata .*: meta\['val'\] of {words}"):
         FxTransform()(with_val(change), make(), values())
     FxTransform()(with_val(change), make(), values(), may_change="val", allow_vacuous=True)
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from pytest_fxgraph.transform.fixture import FxTransform
 
 
@@ -57,7 +58,7 @@ def test_guards_that_are_lost_are_told_with_a_call():
     subject = fxcore.symbolic_trace(Branching(), example_inputs=(values(),))
 
     words = r"a call where every input has the size 1 in place of 5 was refused \(.*\), and the graph answers it"
-    with pytest.raises(AssertionError, match=f"copied_node_by_node lost a refusal: {words}"):
+    with raises_here(AssertionError, match=f"copied_node_by_node lost a refusal: {words}"):
         FxTransform()(copied_node_by_node, subject, values())
     FxTransform()(copied_node_by_node, subject, values(), may_change="refusals")
 
@@ -65,7 +66,7 @@ def test_guards_that_are_lost_are_told_with_a_call():
 @pytest.mark.parametrize("trace", ["fxcore", "torch"])
 def test_assertions_that_are_lost_are_told_with_a_call(trace):
     words = r"a call where every input has the negative values was refused \(the sum is positive\)"
-    with pytest.raises(AssertionError, match=f"without_assertions lost a refusal: {words}"):
+    with raises_here(AssertionError, match=f"without_assertions lost a refusal: {words}"):
         FxTransform()(without_assertions, Positive(), values(), trace=trace)
 
 
@@ -82,7 +83,7 @@ def test_a_module_without_the_checks_of_its_program_is_told():
         module.recompile()
         return module
 
-    with pytest.raises(AssertionError, match="unchecked lost a refusal: a call where every input has the size 1 in"):
+    with raises_here(AssertionError, match="unchecked lost a refusal: a call where every input has the size 1 in"):
         FxTransform()(unchecked, program(), values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -44,6 +45,10 @@ def test_net(fx_golden):
 """
 
 
+# A failed test shows the user's lines alone.
+_FRAME_OF_THE_PLUGIN = re.compile(r"^\S*pytest_fxgraph[/\\]\S+\.py:\d+: .*", re.MULTILINE)
+
+
 class Project:
     """A folder with a model, tests of it and their goldens."""
 
@@ -66,7 +71,9 @@ class Project:
 
     def run(self, *options: str) -> pytest.RunResult:
         # hypothesis would be imported anew, with its assertions rewritten, by each run: two seconds.
-        return self.pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:hypothesispytest", *options)
+        result = self.pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:hypothesispytest", *options)
+        assert "--full-trace" in options or not _FRAME_OF_THE_PLUGIN.findall(result.stdout.str())
+        return result
 
     def update(self, *options: str) -> pytest.RunResult:
         return self.run("--fx-update-golden", *options)

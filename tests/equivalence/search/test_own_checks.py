@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fixtures.shown_frames import raises_here
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.search.own_checks import own_refusal
 from pytest_fxgraph.errors import MismatchError
@@ -85,7 +86,7 @@ def unchecked():
 def test_a_check_that_the_graph_lost_is_found_with_its_line_and_an_input(model, words):
     FxEquivalence()(model, INPUTS, graph=unchecked())
 
-    with pytest.raises(MismatchError) as caught:
+    with raises_here(MismatchError) as caught:
         FxEquivalence()(model, INPUTS, graph=unchecked(), search=60)
 
     first, second, *_ = str(caught.value).splitlines()
@@ -102,7 +103,7 @@ def test_an_assertion_that_a_pass_removed_is_found():
     graph_module.graph.erase_node(node)
     graph_module.recompile()
 
-    with pytest.raises(MismatchError, match="too many rows"):
+    with raises_here(MismatchError, match="too many rows"):
         FxEquivalence()(model, INPUTS, graph=graph_module, search=12)
 
 

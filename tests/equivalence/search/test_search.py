@@ -15,6 +15,7 @@ import fxcore
 from fixtures.catalog import CATALOG, small_models
 from fixtures.model_entry import seeded
 from fixtures.searched_graphs import SEARCHED, Calling, drawn, graph_calling
+from fixtures.shown_frames import raises_here
 from fixtures.transforms import RIGHT
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
@@ -146,7 +147,7 @@ def test_what_stands_around_the_calls_is_told():
 def test_the_section_holds_the_input_too():
     model, graph = CASES["ceil_mode"].pair()
 
-    with pytest.raises(MismatchError) as caught:
+    with raises_here(MismatchError) as caught:
         FxEquivalence()(model, CASES["ceil_mode"].inputs(), graph=graph, search=50)
 
     assert "found by search, try 3 of 50, seed 0; smallest input: 0 = float32[1, 1, 2, 3] " in caught.value.section
@@ -178,7 +179,7 @@ def test_what_a_graph_keeps_between_calls_is_found_before_the_search():
 
         return function
 
-    with pytest.raises(MismatchError, match="output of a second call has other values"):
+    with raises_here(MismatchError, match="output of a second call has other values"):
         FxEquivalence()(Calling(lambda x: x * 2), drawn(3, 4), graph=graph_calling(counting()), search=40)
 
 
@@ -192,7 +193,7 @@ def test_two_inputs_that_must_agree_change_together():
         def forward(self, x, y):
             return x + y if x.shape[0] != 3 else x - y
 
-    with pytest.raises(MismatchError, match=r"smallest input: 0 = float32\[3, 1\] .*, 1 = float32\[3, 1\]"):
+    with raises_here(MismatchError, match=r"smallest input: 0 = float32\[3, 1\] .*, 1 = float32\[3, 1\]"):
         FxEquivalence()(
             Adding(), (drawn(4, 5), drawn(4, 5)), graph=fxcore.GraphModule(Wrong(), graph_of_wrong()), search=60
         )
@@ -271,7 +272,7 @@ def test_the_pass_that_breaks_the_graph_is_named():
                 node.target = torch.clone
         gm.recompile()
 
-    with pytest.raises(MismatchError, match=r"graph after pass 2 \(forget_relu\) differ(.|\n)*found by search"):
+    with raises_here(MismatchError, match=r"graph after pass 2 \(forget_relu\) differ(.|\n)*found by search"):
         FxTransform()([lambda gm: gm, forget_relu], lambda x: torch.relu(x) + 1, drawn(2, 3), search=40)
 
 
@@ -288,7 +289,7 @@ def test_the_default_of_the_fixture_holds_and_an_argument_goes_before_it():
     equivalence = FxEquivalence(search=40)
 
     equivalence(model, CASES["negative"].inputs(), graph=graph, search=0)
-    with pytest.raises(MismatchError, match="try 3 of 40"):
+    with raises_here(MismatchError, match="try 3 of 40"):
         equivalence(model, CASES["negative"].inputs(), graph=graph)
 
 
@@ -413,7 +414,7 @@ def by_powers(x):
 def test_finite_values_leave_out_where_infinities_alone_differ():
     graph = fxcore.symbolic_trace(lambda x: 1 + x * (2 + x * 3))
 
-    with pytest.raises(MismatchError, match=r"smallest input: 0 = float32\[1, 1\] \[\[-inf\]\]"):
+    with raises_here(MismatchError, match=r"smallest input: 0 = float32\[1, 1\] \[\[-inf\]\]"):
         FxEquivalence()(by_powers, drawn(4, 3), graph=graph, search=60)
     FxEquivalence()(by_powers, drawn(4, 3), graph=graph, search=60, search_values="finite")
     with pytest.raises(ValueError, match="there are no search_values 'small'; choose all or finite"):
@@ -426,7 +427,7 @@ def test_a_default_that_the_test_leaves_out_varies():
 
     graph = fxcore.symbolic_trace(lambda x, scale=2.0: x * 2.0 + (scale - scale))
 
-    with pytest.raises(MismatchError, match=r"smallest input: 0 = float32\[1, 1\] \[\[1\]\], scale = "):
+    with raises_here(MismatchError, match=r"smallest input: 0 = float32\[1, 1\] \[\[1\]\], scale = "):
         FxEquivalence()(scaled, drawn(4, 3), graph=graph, search=60)
 
 

@@ -82,3 +82,11 @@ def test_the_call_of_the_whole_model_and_no_other_node_has_the_reason():
     reasons = [node.meta.get("leaf_reason", "") for node in graph_module.graph.nodes]
     assert [bool(reason) for reason in reasons] == [False, True, False]
     assert reasons[1].startswith("cannot be traced: ")
+
+
+def test_a_module_may_be_named_by_each_of_its_paths():
+    model = nn.Sequential(layer := nn.Sequential(nn.ReLU()), layer)
+
+    for path in "01":
+        graph = fxcore.symbolic_trace(model, leaf_modules=[path]).graph
+        assert [node.target for node in graph.nodes if node.op == "call_module"] == ["0", "0"]

@@ -8,6 +8,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import FxError, TraceCallError
+from fxcore.tracing.refused_calls import explained
 
 table = torch.ones(4, 4)
 
@@ -101,3 +102,19 @@ def test_traced_code_may_catch_it():
             return torch.zeros((x, 3))
 
     assert "torch.zeros((x, 3))" in fxcore.symbolic_trace(tries).code
+
+
+def test_an_error_that_nobody_raised_and_an_error_of_this_library_are_left_as_they_are():
+    said = "zeros(): argument 'size' must be tuple of ints, not Proxy"
+
+    class Refused(FxError, TypeError): ...
+
+    def traced(error):
+        try:
+            iter(error)  # a function in C raises, so that no `raise` of the user explains it
+        except TypeError as unrelated:
+            return error.with_traceback(unrelated.__traceback__)
+
+    assert explained(TypeError(said), "") is None
+    assert explained(traced(Refused(said)), "") is None
+    assert "zeros() does not take a proxy as the first of several sizes" in str(explained(traced(TypeError(said)), ""))
