@@ -110,6 +110,8 @@ def _change(column: str, expected: float, obtained: float, rule: ColumnRule) -> 
     is_better = (obtained < expected) == (rule.better == "lower")
     noun, count = COUNTED.get(column), abs(obtained - expected)
     amount = f" ({_amount(count, noun)} {'fewer' if obtained < expected else 'more'})" if noun else ""
+    if not noun and column in METRICS and expected:
+        amount = f" ({obtained / expected - 1:+.2%})"
     return f"{words}{amount}{', which is better: accept it' if is_better else ', which is worse'}"
 
 

@@ -179,6 +179,19 @@ def test_numbers_within_their_tolerance_match():
     ]
 
 
+def test_a_cost_that_differs_is_told_with_its_share():
+    expected, obtained = (
+        {"bytes": 7_385_208, "flops": 0, "uncounted": 1},
+        {"bytes": 7_597_176, "flops": 5, "uncounted": 2},
+    )
+
+    assert [*differences(expected, obtained, {}, {})] == [
+        "bytes 7385208 -> 7597176 (+2.87%), which is worse",
+        "flops 0 -> 5, which is worse",
+        "uncounted 1 -> 2, which is worse",
+    ]
+
+
 def test_columns_that_came_or_went_differ():
     assert [*differences({"nodes": 1}, {"loss": 2.0}, {}, {})] == [
         "loss is 2, and the row does not have it",
