@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import doctest
+import re
 import sys
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 
 from fixtures.page_blocks import PAGES, ROOT, blocks_of
 from fixtures.page_run import PageRun
+from pytest_fxgraph.settings import MARKER
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 BLOCKS = {name: blocks_of(ROOT / name) for name in NAMES}
@@ -104,6 +106,8 @@ def test_the_page_of_the_plugin_names_every_option_and_ini_key(pytestconfig):
     assert len(options) > 10
     assert len(keys) > 10
     assert sorted(each for each in options | keys if f"`{each}" not in page) == []
+    marker = page.partition("`@pytest.mark.fx(")[2].partition(")`")[0]
+    assert sorted(re.findall(r"(\w+)=\.\.\.", marker)) == sorted(re.findall(r"(\w+)=\.\.\.", MARKER))
 
 
 def test_few_blocks_are_not_run_and_each_says_why():
