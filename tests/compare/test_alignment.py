@@ -94,3 +94,16 @@ def test_unread_nodes_in_another_order_pair_by_what_they_are():
 
     assert found == {"x": "x", "a": "a", "p": "p", "q": "q", "output": "output"}
     assert (removed, added) == ([], [])
+
+
+def test_graphs_too_unlike_for_an_order_pair_equal_operators_one_after_another(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.common_subsequence", lambda *_: None)
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.anchors", lambda *_: ())
+
+    found, removed, added = pairs(
+        "%x = input x\n%a = f(%x)\n%b = g(%x)\n%c = f(%x)\n%d = f(%x)\nreturn (%a, %b, %c, %d)",
+        "%x = input x\n%p = f(%x)\n%q = h(%x, 1)\n%r = f(%x)\nreturn (%p, %q, %r)",
+    )
+
+    assert {name: found[name] for name in "abc"} == {"a": "p", "b": "q", "c": "r"}
+    assert (removed, added) == (["d"], [])

@@ -165,6 +165,8 @@ class Several(nn.Module):
             self.conv.register_forward_hook(lambda *_: None)
         if way == "no statistics":
             self.first = nn.BatchNorm2d(4, track_running_stats=False)
+        if way == "channels":
+            self.first = settled(nn.BatchNorm2d(2))
         if way == "subclass":
             self.conv = type("Mine", (nn.Conv2d,), {})(4, 4, 1)
 
@@ -202,6 +204,7 @@ class Several(nn.Module):
         ("statistics are written", "the graph writes to its statistics or weights"),
         ("hooks", "the Conv2d has hooks, which would no longer run or see other values"),
         ("no statistics", "it keeps no statistics, or they or its weights are computed in the graph"),
+        ("channels", "it normalises 2 channels, and conv has 4"),
         ("subclass", "conv is of class Mine, which may compute something else than Conv2d"),
     ],
 )
