@@ -66,6 +66,7 @@ def test_two_processes_write_side_by_side(place):
     }
 
 
+@pytest.mark.slow
 def test_many_processes_write_equal_graphs_at_once(tmp_path):
     code = (
         "import sys; from pytest_fxgraph.recordings.records import *; from pytest_fxgraph.recordings.store import *\n"
