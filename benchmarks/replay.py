@@ -1,8 +1,9 @@
 """Measure recordings of a large suite: writing shards, merging them, reading them and comparing two of them.
 
 `python -m benchmarks.replay 1000 10000 100000` records as many graphs, of half as many tests, a fifth of them distinct,
-in 20 shards, twice. In the second recording, one of a hundred distinct graphs has another operator. Each size runs in a
-process of its own, so that its memory is known. `--changed 1.0` changes all graphs, as an upgrade of torch may.
+in 20 shards, twice. In the second recording, one of a hundred distinct graphs has another operator; `--changed 1.0`
+changes all graphs, as an upgrade of torch may. Each size runs in a process of its own, so that its memory is known.
+Seconds are those of the processor.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ def measure(graphs: int, changed: float) -> str:
     seconds: list[float] = []
 
     def timed(step: Callable[..., T], *arguments: object) -> T:
-        begin = time.perf_counter()
+        begin = time.process_time()  # other work of the machine does not count
         result = step(*arguments)
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.process_time() - begin)
         return result
 
     with tempfile.TemporaryDirectory(prefix="fxgraph-") as scratch:
