@@ -18,6 +18,7 @@ from pytest_fxgraph.command.received import (
     received_in,
     received_that_match,
     shown_names,
+    take_over,
 )
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.goldens.layout import GoldenLayout
@@ -47,6 +48,14 @@ def add_accept(commands: Any) -> None:
     which.add_argument(
         "patterns", metavar="GLOB", nargs="*", default=[], help="accept these goldens, or all of a folder"
     )
+    parser.add_argument(
+        "--from",
+        dest="folders",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="first copy the received files of this folder, for example of a shard in CI, beside their goldens",
+    )
     add_golden_dir(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -54,6 +63,9 @@ def add_accept(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     layout = golden_layout_here(options.golden_dir)
+    if options.folders:
+        taken = take_over(options.folders, layout)
+        print(f"took over {counted(taken, 'received file')}", file=sys.stderr)
     if options.patterns:
         return _accept(received_that_match(options.patterns, layout), is_json=options.json)
     received = received_in(layout)

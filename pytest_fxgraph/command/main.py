@@ -17,8 +17,8 @@ from pytest_fxgraph.report.printable import printable_line
 
 # A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
 # verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
-_VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay", "bisect")
-_RUN_PYTEST = ("replay", "bisect")  # verbs with arguments of pytest after `--`
+_VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay", "bisect", "repeat", "store")
+_RUN_PYTEST = ("replay", "bisect", "repeat")  # verbs with arguments of pytest after `--`
 _COMPLETION = "completion"
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
 # deepdiff imports these, where they are installed, to know their types. Goldens hold texts alone.
@@ -57,6 +57,12 @@ examples:
       the goldens that no test asked for in any of these runs
   fxgraph report shard1.json shard2.json -o fx.md
       one report of all shards, for a pull request
+  fxgraph repeat -- tests/models
+      run these tests three times, and tell the graphs that differ
+  fxgraph store show s3://bucket/main
+      runs, tests, graphs and sizes of a recording
+  fxgraph store prune --older-than 30d s3://bucket/main
+      remove what runs recorded longer ago
   eval "$(fxgraph completion bash)"
       complete commands, options and files in this shell; zsh, fish and tcsh, too
 

@@ -21,6 +21,7 @@ from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError
 from pytest_fxgraph.goldens.files import (
+    RECEIVED_SUFFIX,
     Received,
     golden_of_received,
     goldens_below,
@@ -189,6 +190,43 @@ class ReceivedGolden:
 def received_in(layout: GoldenLayout) -> list[ReceivedGolden]:
     """Return all received files of a project."""
     return [ReceivedGolden(layout.root / path) for path in layout.goldens() if is_received(path)]
+
+
+def take_over(folders: Iterable[str], layout: GoldenLayout) -> int:
+    """Copy received files of other machines beside their goldens, and return the number of copies.
+
+    A folder has them at any depth, for example below the name of a shard. Raises GateError, before anything is copied,
+    for a folder without received files, a file of no golden or test here, and two files that differ for one golden.
+    """
+    found: dict[PurePosixPath, Path] = {}
+    for folder in folders:
+        paths = [path for path in goldens_below(Path(folder)) if is_received(path)]
+        if not paths:
+            raise GateError(f"cannot accept from {folder}: it holds no *{RECEIVED_SUFFIX}; name the unpacked folder")
+        for path in paths:
+            place = _place_of(path, Path(folder, path), layout)
+            first = found.setdefault(place, Path(folder, path))
+            for other in (first, layout.root / place):
+                if other.is_file() and read_bytes(other) != read_bytes(Path(folder, path)):
+                    raise GateError(
+                        f"cannot accept {Path(folder, path)}: {other} holds another graph for the same golden; "
+                        "find the reason why the two runs differ, and remove one of the files"
+                    )
+    store = GoldenStore(layout.root)
+    return sum(store.write(place, read_bytes(path).decode()) for place, path in found.items())
+
+
+def _place_of(path: PurePosixPath, source: Path, layout: GoldenLayout) -> PurePosixPath:
+    """Return the place of a received file below the golden folder: the longest end of its path that has a golden."""
+    ends = [PurePosixPath(*path.parts[start:]) for start in range(len(path.parts))]
+    for end in ends:
+        if (layout.root / golden_of_received(end)).is_file():
+            return end
+    for end in ends:
+        tested = layout.file_tested_by(golden_of_received(end))
+        if tested is not None and (layout.rootpath / tested).is_file():
+            return end
+    raise GateError(f"cannot accept {source}: there is no golden and no test file of its name here; change the folder")
 
 
 def received_that_match(patterns: Iterable[str], layout: GoldenLayout) -> list[ReceivedGolden]:

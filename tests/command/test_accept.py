@@ -309,3 +309,71 @@ def test_a_row_without_a_stored_cause_is_told_by_its_columns(capsys):
         "nodes 1 -> 3 (2 nodes more), which is worse",
         "there is no golden yet",
     ]
+
+
+@pytest.mark.parametrize("inside", ["shard-1/golden/tests/test_net", "golden/tests/test_net", "tests/test_net"])
+def test_received_files_of_shards_are_taken_over(capsys, inside):
+    golden = receive("test_a", NEW)
+    shard = Path("artifacts", inside)
+    shard.mkdir(parents=True)
+    received_path(golden).rename(shard / "test_a.received.yaml")
+
+    status, out, err = run(capsys, "--from", "artifacts")
+
+    assert (status, err) == (1, "took over 1 received file\n")
+    key = out[0].split()[1]
+    assert run(capsys, "--cluster", key)[:2] == (0, ["accepted golden/tests/test_net/test_a.yaml"])
+    assert "torch.gelu" in golden.read_text()
+    assert (shard / "test_a.received.yaml").is_file()
+
+
+def test_goldens_of_several_shards_are_accepted_at_once(capsys):
+    goldens = [receive(name, NEW) for name in ("test_a", "test_b")]
+    for number, golden in enumerate(goldens):
+        shard = Path(f"shard-{number}", golden.parent)
+        shard.mkdir(parents=True)
+        received_path(golden).rename(shard / received_path(golden).name)
+
+    status, out, _ = run(capsys, "--from", "shard-0", "--from", "shard-1", "golden")
+
+    assert (status, out) == (0, [f"accepted {golden.as_posix()}" for golden in goldens])
+
+
+def test_a_new_golden_is_taken_over_where_its_test_file_is(capsys):
+    golden = receive("test_a", NEW, expected=None)
+    Path("tests").mkdir()
+    Path("tests/test_net.py").touch()
+    Path("shard/tests/test_net").mkdir(parents=True)
+    received_path(golden).rename("shard/tests/test_net/test_a.received.yaml")
+
+    assert run(capsys, "--from", "shard", "golden")[:2] == (0, ["accepted golden/tests/test_net/test_a.yaml"])
+
+
+def test_two_shards_that_differ_are_refused_before_anything_is_copied(capsys):
+    for name, text in (("shard-1", NEW), ("shard-2", NEW.replace("gelu", "selu"))):
+        golden = receive("test_a", text)
+        folder = Path(name, "tests/test_net")
+        folder.mkdir(parents=True)
+        received_path(golden).rename(folder / "test_a.received.yaml")
+
+    status, _, err = run(capsys, "--from", "shard-1", "--from", "shard-2")
+
+    assert status == 2
+    assert err == (
+        "fxgraph: cannot accept shard-2/tests/test_net/test_a.received.yaml: "
+        "shard-1/tests/test_net/test_a.received.yaml holds another graph for the same golden; find the reason why the "
+        "two runs differ, and remove one of the files\n"
+    )
+    assert received_files() == []
+
+
+def test_a_folder_without_received_files_and_a_file_of_no_golden_are_refused(capsys):
+    Path("shard").mkdir()
+    assert run(capsys, "--from", "shard")[2] == (
+        "fxgraph: cannot accept from shard: it holds no *.received.yaml; name the unpacked folder\n"
+    )
+    Path("shard/test_x.received.yaml").touch()
+    assert run(capsys, "--from", "shard")[2] == (
+        "fxgraph: cannot accept shard/test_x.received.yaml: there is no golden and no test file of its name here; "
+        "change the folder\n"
+    )

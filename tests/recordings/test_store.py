@@ -66,6 +66,7 @@ def test_two_processes_write_side_by_side(place):
     }
 
 
+@pytest.mark.slow
 def test_many_processes_write_equal_graphs_at_once(tmp_path):
     code = (
         "import sys; from pytest_fxgraph.recordings.records import *; from pytest_fxgraph.recordings.store import *\n"
@@ -124,14 +125,14 @@ def test_an_object_store_gets_a_part_at_most_every_ten_seconds():
     place, clock = place_at("memory://parts"), Clock()
     store = RecordingStore("memory://parts")
     index = IndexWriter(place, run(), clock)
-    for seconds in (1, 8, 1, 2, 9):  # a part after ten seconds
+    for seconds in (1, 8, 1, 2, 7):  # a part after ten seconds
         clock.now += seconds
         index.add(OutcomeRecord(f"t{clock.now:.0f}", "passed"))
         index.flush()
     assert [each.path for each in place.files("index")] == ["index/1-a.000000.jsonl", "index/1-a.000001.jsonl"]
     assert [each.test for each in records(store)["1-a"][1:]] == ["t101", "t109", "t110"]
     index.close()
-    assert [each.test for each in records(store)["1-a"][1:]] == ["t101", "t109", "t110", "t112", "t121"]
+    assert [each.test for each in records(store)["1-a"][1:]] == ["t101", "t109", "t110", "t112", "t119"]
 
 
 def test_a_part_that_is_missing_is_told(tmp_path):

@@ -1,0 +1,66 @@
+"""The plugin of a run that `fxgraph repeat` starts: it turns orders round that should not matter.
+
+The variable FXGRAPH_REVERSED names the orders: `tests`, and `folders` for the entries that `os.listdir` and
+`os.scandir` give. pytest-randomly gets one seed and leaves the order of tests alone, because its draws would hide the
+cause of a difference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pluggy
+
+_ORDERS = os.environ.get("FXGRAPH_REVERSED", "").split(",")
+_hookimpl = pluggy.HookimplMarker("pytest")
+
+
+@_hookimpl(tryfirst=True)
+def pytest_configure(config: Any) -> None:
+    """Keep pytest-randomly from drawing."""
+    if getattr(config.option, "randomly_seed", None) == "default":
+        config.option.randomly_seed = 1
+        config.option.randomly_reorganize = False
+
+
+@_hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Run the last test first."""
+    if "tests" in _ORDERS:
+        items.reverse()
+
+
+class _ReversedEntries:
+    """The entries of a folder, from the last to the first, as `os.scandir` gives them."""
+
+    def __init__(self, scandir: Callable[..., Any], *arguments: Any) -> None:
+        with scandir(*arguments) as entries:
+            self._entries = reversed([*entries])
+
+    def __iter__(self) -> _ReversedEntries:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> _ReversedEntries:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Do nothing: the folder was read to its end."""
+
+
+def _reverse_folders() -> None:
+    listdir, scandir = os.listdir, os.scandir
+    changed: Any = os
+    changed.listdir = lambda *arguments: listdir(*arguments)[::-1]
+    changed.scandir = lambda *arguments: _ReversedEntries(scandir, *arguments)
+
+
+if "folders" in _ORDERS:
+    _reverse_folders()  # now, because the modules of the tests may list a folder when they are imported
