@@ -30,14 +30,14 @@ class Repository:
     @classmethod
     def around(cls, folder: Path) -> Repository:
         """Return the repository around a folder. Raises RecordingError without git, repository or commit."""
-        found = cls(folder)
-        top = found._asked("rev-parse", "--show-toplevel")
-        if not top:
+        result = cls(folder)._run(["rev-parse", "--show-toplevel"], {})
+        if result.returncode:
+            reason = (result.stderr.strip().splitlines() or ["it has no checkout"])[0]
             raise RecordingError(
-                f"cannot find the base of {folder}: it is in no git repository with a checkout; record the base with "
-                "pytest --fx-record FOLDER and give it with --against FOLDER"
+                f"cannot find the git repository of {folder}: {reason}; mend it, or record the base with pytest "
+                "--fx-record FOLDER and give it with --against FOLDER"
             )
-        return cls(Path(top).resolve())
+        return cls(Path(result.stdout.rstrip("\n")).resolve())
 
     def commit(self, revision: str) -> str:
         """Return the commit of a revision. Raises RecordingError if there is none."""
