@@ -144,8 +144,13 @@ def _same_operator_and_scope(alignment: Alignment, expected: int, obtained: int)
 
 
 def _same_sort(alignment: Alignment, expected: int, obtained: int) -> bool:
-    op, obtained_op = alignment.expected.nodes[expected].op, alignment.obtained.nodes[obtained].op
-    return op == obtained_op or (op not in _FIXED and obtained_op not in _FIXED)
+    node, other = alignment.expected.nodes[expected], alignment.obtained.nodes[obtained]
+    if node.op == other.op:
+        if node.op != "call_module" or node.target == other.target:
+            return True
+        # Calls of two modules of both graphs moved; neither took the place of the other.
+        return node.target not in alignment.obtained.modules or other.target not in alignment.expected.modules
+    return node.op not in _FIXED and other.op not in _FIXED
 
 
 def _spread(

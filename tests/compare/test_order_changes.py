@@ -80,3 +80,17 @@ def test_effects_that_follow_from_a_module_are_not_listed_beside_it():
     (change,) = compare_documents(expected, obtained).changes
 
     assert (change.where, change.field) == ("bn", "training")
+
+
+def test_writes_that_follow_from_a_module_are_no_other_storage():
+    expected, obtained = (
+        document(
+            f"%x = input x\n%a = self.act(%x){effect}\nreturn %a",
+            modules=(ModuleRecord("act", "torch.nn.ReLU", (("inplace", inplace),)),),
+        )
+        for inplace, effect in (("False", ""), ("True", " ! write %x"))
+    )
+
+    (change,) = compare_documents(expected, obtained).changes
+
+    assert (change.where, change.field) == ("act", "config.inplace")

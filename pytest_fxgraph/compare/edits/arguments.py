@@ -101,7 +101,7 @@ def _of_call(graph: ComparedGraph, position: int, partner: int, changes: Sequenc
 def told_arguments(graph: ComparedGraph, partner: int, changes: Sequence[Change], scope: str) -> str:
     """Put the changed arguments of a call in words, for a reader at a path."""
     pairs = {(change.expected, change.obtained) for change in changes}
-    is_exchange = len(changes) == 2 and len(pairs) == 2 and {pair[::-1] for pair in pairs} == pairs
+    is_exchange = len(changes) == 2 and {pair[::-1] for pair in pairs} == pairs
     if is_exchange and all(map(all, pairs)):  # an empty text is an argument that is not given
         texts = [with_described_nodes(graph, change.expected, scope) for change in changes]
         return f"operands exchanged: {', '.join(texts)} -> {', '.join(texts[::-1])}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.operator_words import outermost_block, relative_path
+from pytest_fxgraph.compare.graph_index import GraphIndex
 
 _MOST_KEYS = 2
 
@@ -20,6 +21,8 @@ def renamed_paths(graph: ComparedGraph) -> Iterator[Occurrence]:
         is_path = node.op == other.op and node.op in ("call_module", "get_attr")
         if is_path and kept.isdisjoint((node.target, other.target)) and _is_alike(graph, node.target, other.target):
             renaming = _renaming(node.target, other.target)
+            if not renaming[1].isdecimal() and _is_known(graph.obtained, node.target, graph.expected, other.target):
+                continue
             found.setdefault(_group(renaming), {}).setdefault(renaming, []).append((position, partner))
     for renamings in found.values():
         yield _occurrence(graph, renamings)
@@ -32,6 +35,11 @@ def _kept_paths(graph: ComparedGraph) -> set[str]:
     nodes, others = graph.expected.nodes, graph.obtained.nodes
     pairs = [(nodes[position], others[partner]) for position, partner in graph.alignment.pairs()]
     return {node.target for node, other in pairs if node.op in ("call_module", "get_attr") and node[1:3] == other[1:3]}
+
+
+def _is_known(index: GraphIndex, path: str, other: GraphIndex, other_path: str) -> bool:
+    """Return whether each graph has the path of the other one, so that two modules changed places in the graph."""
+    return (path in index.modules or path in index.state) and (other_path in other.modules or other_path in other.state)
 
 
 def _group(renaming: tuple[str, str, str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change
@@ -66,11 +66,13 @@ class _Edge(NamedTuple):
 
 def replaced_operators(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find operators that were replaced, inserted, removed or moved."""
-    regions = regions_of(graph)
-    gone = [region for region in regions if not region.obtained]
-    come = [region for region in regions if not region.expected]
-    moved = _moved(graph, gone, come)
-    moved |= _exchanged(graph, regions)
+    regions, moved = _regions_and_moves(graph)
+    calls = [*_moved_calls(graph, [region for region in regions if id(region) not in moved])]
+    if calls:
+        yield from calls
+        for call in calls:
+            graph.leave_out(call.site)
+        regions, moved = _regions_and_moves(graph)
     for region in regions:
         occurrence = moved.get(id(region))
         if id(region) not in moved:
@@ -213,7 +215,8 @@ def _one_sided(graph: ComparedGraph, region: Region) -> Occurrence:
         return runs._replace(changes=region.changes)
     value = _before(graph, region) if edge is None else edge.value
     name = "" if value is None else described_node(index, value, region.where)
-    operand = "" if edge is None else _operand(graph, region, calls, edge)
+    is_module = len(calls) > 1 and bool(_own_module(graph, calls, is_added))
+    operand = "" if edge is None or is_module else _operand(graph, region, calls, edge)
     text = _operand_text(index, calls[-1], name, operand, is_added) if operand else ""
     if not text:
         words = {(True, True): "inserted", (True, False): "added"}.get((is_added, edge is not None), "removed")
@@ -231,7 +234,7 @@ def _operand(graph: ComparedGraph, region: Region, calls: Sequence[int], edge: _
     node, inputs = index.nodes[calls[-1]], index.inputs[calls[-1]]
     others = [n for n in inputs if n != edge.value]
     numbers = [text for text in node.args if "%" not in text]
-    if node.kwargs or len(node.args) != 2 or edge.value not in inputs or len(others) + len(numbers) != 1:
+    if node.kwargs or len(node.args) != 2 or len(others) + len(numbers) != 1:
         return ""
     if others and others[0] in calls:
         inner = index.nodes[others[0]]
@@ -306,6 +309,38 @@ def _before(graph: ComparedGraph, region: Region) -> int | None:
 
 
 # Moves.
+
+
+def _regions_and_moves(graph: ComparedGraph) -> tuple[list[Region], dict[int, Occurrence | None]]:
+    """Return all regions, and a map as of `_moved`."""
+    regions = regions_of(graph)
+    gone = [region for region in regions if not region.obtained]
+    come = [region for region in regions if not region.expected]
+    return regions, _moved(graph, gone, come) | _exchanged(graph, regions)
+
+
+def _moved_calls(graph: ComparedGraph, regions: Sequence[Region]) -> Iterator[Occurrence]:
+    """Find modules that are called once in both graphs, at places beside other edits."""
+    gone = _lone_calls(graph.expected, [n for region in regions for n in region.expected if n in graph.removed])
+    come = _lone_calls(graph.obtained, [n for region in regions for n in region.obtained if n in graph.added])
+    for path in filter(come.__contains__, gone):
+        position, partner, around = gone[path], come[path], path.rpartition(".")[0]
+        places = [
+            described_node(index, min(reader for reader, _ in index.users[call]), around)
+            for index, call in ((graph.expected, position), (graph.obtained, partner))
+            if index.users[call]
+        ]
+        if len({*places}) < 2:
+            continue
+        text = f"{path.rpartition('.')[2]} moved from before {places[0]} to before {places[1]}"
+        both = Region([position], [partner], around, [graph.removed[position], graph.added[partner]])
+        yield _site(graph, both, "moved", text, [text])
+
+
+def _lone_calls(index: GraphIndex, positions: Iterable[int]) -> dict[str, int]:
+    """Map modules that are called once to the call, if it is among the positions."""
+    calls = {index.nodes[n].target: n for n in positions if index.nodes[n].op == "call_module"}
+    return {path: n for path, n in calls.items() if len(index.callers(path)) == 1}
 
 
 def _moved(graph: ComparedGraph, gone: Sequence[Region], come: Sequence[Region]) -> dict[int, Occurrence | None]:

@@ -111,3 +111,80 @@ def test_an_operator_in_place_of_a_module_is_named():
     difference = diff_graphs(Layers(Gate(4)), Layers(None))
 
     assert [edit.text for edit in difference.edits] == ["module act (3 operators (Linear, sigmoid, mul)) -> gelu"]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("torch.add(%a, 2)", "2 is added to exp's output"),
+        ("torch.add(2, %a)", "2 is added to exp's output"),
+        ("torch.add(%a, %x)", "input x is added to exp's output"),
+        ("torch.add(%a, 2, alpha=3)", "torch.add inserted after exp"),
+        ("torch.add(%a, 2, 3)", "torch.add inserted after exp"),
+        ("torch.mul(%a, %a)", "torch.mul inserted after exp"),
+        ("torch.add(%a)", "torch.add inserted after exp"),
+        ("torch.f(%a)\n%c = torch.mul(%c_in, 2)", "2 operators (f, mul) inserted after exp"),
+    ],
+)
+def test_the_other_operand_is_told_if_there_is_one(call, words):
+    name = "c_in" if "\n" in call else "c"
+    after = f"%x = input x\n%a = torch.exp(%x)\n%{name} = {call}\n%b = torch.softmax(%c)\nreturn %b"
+
+    difference = compare_documents(document(SCORES), document(after))
+
+    assert [edit.text for edit in difference.edits] == [words]
+
+
+class Post(nn.Module):
+    """Two layers with norms before or behind the sums."""
+
+    def __init__(self, is_behind: bool) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(4)
+        self.mix = Gate(4)
+        self.norm2 = nn.LayerNorm(4)
+        self.leave = nn.Linear(4, 4)
+        self.is_behind = is_behind
+
+    def forward(self, x):
+        if self.is_behind:
+            x = self.norm1(x + self.mix(x))
+            return self.norm2(x + self.leave(x))
+        x = x + self.mix(self.norm1(x))
+        return x + self.leave(self.norm2(x))
+
+
+def test_modules_that_moved_are_no_replacements():
+    difference = diff_graphs(Post(False), Post(True))
+
+    assert [edit.text for edit in difference.edits] == [
+        "norm1 moved from before mix to before leave",
+        "norm2 moved from before leave to before the output",
+    ]
+
+
+class Optional(nn.Module):
+    def __init__(self, has_gate: bool) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.gate = Gated() if has_gate else None
+
+    def forward(self, x):
+        x = self.first(x)
+        return torch.exp(x if self.gate is None else self.gate(x))
+
+
+class Gated(Gate):
+    def __init__(self) -> None:
+        super().__init__(4)
+
+    def forward(self, x):
+        return x * super().forward(x)
+
+
+def test_a_removed_module_is_named_whatever_its_last_operator():
+    difference = diff_graphs(Optional(True), Optional(False))
+
+    assert [edit.text for edit in difference.edits] == [
+        "module gate (4 operators (Linear, sigmoid, mul)) with the parameter scale[4] removed after first"
+    ]
