@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.difference import CLASSES, Change, Difference, Edit, Site
@@ -244,18 +244,19 @@ def _remarks(difference: Difference) -> list[str]:
 def _diff_lines(difference: Difference, expected: GraphDocument, obtained: GraphDocument) -> list[str]:
     """Return one hunk of the diff for each edit, at its first place, and for the likeliest causes of the rest."""
     diff = GraphDiff(expected, obtained, difference.alignment, keeps_names=difference.level == "exact")
-    lines: list[str] = []
-    for edit in difference.edits[:_MOST_HUNKS]:
-        lines += _headed(f"around {_place_of(edit, difference.edits)}", diff.hunks(lines_of_edit(edit)))
+    edits = [(_place_of(edit, difference.edits), lines_of_edit(edit)) for edit in difference.edits[:_MOST_SEARCHED]]
     rest = [group.change for group in folded(leading_changes(replace(difference, changes=difference.rest, edits=())))]
+    others = [(clipped(change.where), places_of(change)) for change in rest[:_MOST_SEARCHED]]
+    return [*_first_hunks(diff, edits), *_first_hunks(diff, others)]
+
+
+def _first_hunks(diff: GraphDiff, places: Iterable[tuple[str, Iterable[Place]]]) -> Iterator[str]:
+    """Yield the first _MOST_HUNKS hunks; a place without a changed line has none."""
     shown = 0
-    for change in rest[:_MOST_SEARCHED]:
-        hunk = _headed(f"around {clipped(change.where)}", diff.hunks(places_of(change)))
-        lines += hunk
+    for name, lines in places:
+        hunk = diff.hunks(lines) if shown < _MOST_HUNKS else []
         shown += bool(hunk)
-        if shown == _MOST_HUNKS:
-            break
-    return lines
+        yield from _headed(f"around {name}", hunk)
 
 
 def _headed(head: str, hunk: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.documents import document
 from fixtures.edits import difference_of, edit
-from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.compare.difference import Change, Difference, Site
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.report.text import (
     LONGEST_HEADLINE,
@@ -422,3 +422,14 @@ def test_edits_come_first_and_the_rest_follows_as_without_edits():
         "operators (1)",
         "  n_0 added: torch.neg(%x)",
     ]
+
+
+def test_an_edit_without_a_hunk_takes_no_room_from_the_others():
+    expected, obtained = stack("1e-5", layers=1), stack("1e-6", layers=1)
+    difference = compare_documents(expected, obtained)
+    unseen = replace(difference.edits[0], sites=(Site("elsewhere", ("gone",), ("come",)),), changes=())
+    several = replace(difference, edits=(*[unseen] * 5, *difference.edits))
+
+    section = full_section(several, expected, obtained, golden=GOLDEN)
+
+    assert "  - %norm_0 = torch.layer_norm(%n, eps=" in section

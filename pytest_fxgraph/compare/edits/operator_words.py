@@ -7,17 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.document.model import NodeRecord
+from pytest_fxgraph.document.operator_table import operator_table
 
 _FUNCTIONAL = "torch.nn.functional."
 _SHAPE = re.compile(r"\w+(\[[^\]]*\])")
-# Operators that move values and compute nothing: the last to be named.
-_PLUMBING = frozenset(
-    [
-        *("getitem", "getattr", "size", "shape", "dim", "view", "reshape", "transpose", "permute", "t", "expand"),
-        *("contiguous", "flatten", "unsqueeze", "squeeze", "split", "chunk", "unbind", "select", "slice", "alias"),
-        *("detach", "clone"),
-    ]
-)
+# Facts of the table for operators that move values, or ask for a size, and compute nothing.
+_MOVING = frozenset({"view", "takes_part", "asks_shape", "asks_type"})
+# The table has no fact for these: it lists no operator of aten alone, and to its readers a copy is new memory.
+_MOVING_TOO = frozenset({"getattr", "shape", "slice", "alias", "clone"})
 _MOST_NAMED = 3
 
 
@@ -63,7 +60,8 @@ def listed_operators(index: GraphIndex, positions: Sequence[int], other: GraphIn
     different = [*dict.fromkeys(names)]
     if len(different) == 1:
         return names[0] if len(names) == 1 else f"{len(names)} {names[0]}"
-    telling = [name for name in different if name not in _PLUMBING] or different
+    moving = {name for name, position in zip(names, positions, strict=True) if moves_values_only(index, [position])}
+    telling = [name for name in different if name not in moving] or different
     shown = telling[:_MOST_NAMED] if len(different) > _MOST_NAMED else different
     dots = ", ..." if len(shown) < len(different) else ""
     return f"{len(names)} operators ({', '.join(shown)}{dots})"
@@ -78,7 +76,12 @@ def own_name(index: GraphIndex, position: int, other: GraphIndex) -> str:
 
 def moves_values_only(index: GraphIndex, positions: Iterable[int]) -> bool:
     """Return whether no node computes anything: all take values apart, or give them another shape."""
-    return all(operator_name(index, position) in _PLUMBING for position in positions)
+    for position in positions:
+        name = operator_name(index, position)
+        facts = operator_table().get(name) or operator_table().get(f"operator.{name}", {})
+        if name not in _MOVING_TOO and _MOVING.isdisjoint(facts):
+            return False
+    return True
 
 
 def without_tensors(index: GraphIndex, positions: Iterable[int]) -> list[int]:

@@ -36,6 +36,7 @@ _WITH_OPERAND = {
     "div": ("{value} is divided by {operand}", "{value} is no longer divided by {operand}"),
 }
 _SAME_OPERATORS = {"truediv": "div", "mul_": "mul", "add_": "add", "sub_": "sub", "div_": "div", "multiply": "mul"}
+# The table of operators has no fact for a cast or a copy, and to it a transpose is a view like any other.
 _KINDS = {
     "cast": [
         "to",
@@ -54,6 +55,7 @@ _KINDS = {
     "transpose": ["transpose", "permute", "t", "T", "mT", "swapaxes", "movedim"],
 }
 _NUMBER = re.compile(r"\d+")
+# Names of torch, of torch.ao and of its dialects; the table marks the four that quantize a tensor's storage.
 _QUANTIZING = ("quantize", "fake_quant", "dequant")
 
 
