@@ -40,13 +40,13 @@ def _lines(picture: Picture, placement: Placement) -> Iterator[str]:
     yield f'<rect class="paper" width="{width}" height="{height}"/>'
     boxes = [(box, picture.cluster(box.child)) for box in placement.boxes]
     opened = [(box, cluster) for box, cluster in boxes if cluster is not None and box.is_open]
-    for box, cluster in opened:
-        yield _group(f"cluster {cluster.sort}", cluster.path or cluster.label, _rectangle(box, 8))
+    for box, module in opened:
+        yield _group(f"cluster {module.sort}", module.path or module.label, _rectangle(box, 8))
     for line in placement.lines:
         yield f'<path class="edge {line.status}" d="{path_text(line.points)}"/>'
     yield from _values(picture, placement)
     # Above the lines that cross it.
-    yield from (_text(box.x + 9, box.y + 15, clipped_label(cluster.label), "opened") for box, cluster in opened)
+    yield from (_text(box.x + 9, box.y + 15, clipped_label(module.label), "opened") for box, module in opened)
     for box, cluster in boxes:
         if cluster is None:
             yield _node(box, picture.nodes[box.child])

@@ -133,8 +133,8 @@ def test_each_shape_is_drawn_to_the_letter():
     ):
         assert line in closed
     for line in (
-        '<g class="cluster module"><rect x="12" y="70" width="122" height="192" rx="8"/>'
-        '<text x="21" y="85">enc</text><title>enc</title></g>',
+        '<g class="cluster module"><rect x="12" y="70" width="122" height="192" rx="8"/><title>enc</title></g>',
+        '<text class="opened" x="21" y="85">enc</text>',
         '<g class="node input "><rect x="60.5" y="12" width="25" height="24" rx="14"/>'
         '<text class="label" x="73" y="28">x</text>'
         r"<title>x\nname: x\noperation: placeholder\ntarget: x\nvalue: float32[2]</title></g>",
