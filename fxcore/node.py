@@ -355,10 +355,8 @@ class Node(Value):
         # The reader moves to the end of the users of all its inputs, as in _set_arguments.
         old_input.users.pop(self, None)
         for value in inputs:
-            users = value.users
-            if len(users) != 1 or self not in users:
-                users.pop(self, None)
-                users[self] = None
+            value.users.pop(self, None)
+            value.users[self] = None
 
     def replace_all_uses_with(
         self,

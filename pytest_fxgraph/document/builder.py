@@ -175,7 +175,7 @@ class _DocumentBuilder:
         for node, op in zip(self._nodes, self._ops, strict=True):
             if op == "get_attr":
                 self._attribute(node.target)
-                state.add_attribute(node.target, bool(node.meta.get("is_constant", False)), node.users)
+                state.add_attribute(node.target, bool(node.meta.get("is_constant")), node.users)
         for each in called:
             if each.graph is None and (each.traits.is_layer or not is_delegate(each.module)):
                 state.add_module(each.path, each.module)

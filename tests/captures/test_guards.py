@@ -14,7 +14,7 @@ from torch import nn
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from pytest_fxgraph import capture
 from pytest_fxgraph.captures.capture import Guard
-from pytest_fxgraph.captures.guards import guards_of
+from pytest_fxgraph.captures.guards import _value, guards_of
 from pytest_fxgraph.captures.torch_internals import GuardedValue
 from pytest_fxgraph.errors import InputsError
 
@@ -346,3 +346,21 @@ def test_a_call_with_a_third_part_that_is_no_function_is_refused(call):
 )
 def test_guards_tell_attributes_of_the_user_from_their_parts_and_from_modules(path, guard):
     assert guards_of([GuardedValue("value", f"L['self']{path}", "1")], Net(), "self") == [guard]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "shown"),
+    [
+        ("x", "a" * 78, repr("a" * 78)),
+        ("x", "a" * 79, "str"),  # 81 characters with its quotes
+        ("x['z'][1]", {"z": [1, 2]}, "2"),
+        ("len(x)", [1, 2, 3], "3"),
+        ("x", object(), "object"),
+        ("x", X, "Tensor"),
+        ("x", nn.ReLU(), "ReLU"),
+        ("x.__class__()", 1, ""),
+        ("y", 1, ""),
+    ],
+)
+def test_the_value_of_a_part_of_an_argument_is_shown_if_it_is_short_and_plain(expression, value, shown):
+    assert _value(expression, {"x": value}) == shown

@@ -169,3 +169,16 @@ def test_what_a_node_notes_later_does_not_change_the_history():
     node.meta["from_node"][0].pass_name = "changed"
 
     assert source.from_node[0].pass_name == "first"
+
+
+@pytest.mark.parametrize("steps", [9, 10, 12])
+def test_a_history_shows_its_latest_ten_steps(steps):
+    node = node_of(fxcore)
+    for step in range(steps):
+        node.meta["from_node"] = [NodeSource(node, f"pass {step}", NodeSourceAction.CREATE)]
+
+    lines = str(node.meta["from_node"][0]).splitlines()
+
+    assert len(lines) == min(steps, 10)
+    assert [line.index("(") // 4 for line in lines] == [*range(len(lines))]
+    assert f"pass_name=pass {steps - 1}" in lines[0]

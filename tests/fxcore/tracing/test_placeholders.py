@@ -10,7 +10,7 @@ import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import PH, Tracer
 from fxcore.errors import FxError
-from fxcore.tracing.placeholders import PHWithMeta
+from fxcore.tracing.placeholders import PHWithMeta, function_of
 
 
 class Adds:
@@ -203,3 +203,43 @@ def test_markers_of_one_starred_parameter_become_inputs_with_their_attributes():
 
     assert repr(PH) == "PH"
     assert_same(recorded)
+
+
+class Doubles(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+    def other(self, x):
+        return x * 3
+
+
+def plain(x):
+    return x * 5
+
+
+def with_own_forward(make):
+    module = Doubles()
+    module.forward = make(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("root", "function", "takes_module", "factor"),
+    [
+        (Doubles(), Doubles.forward, True, 2),
+        (with_own_forward(lambda module: module.other), Doubles.other, True, 3),
+        (with_own_forward(lambda module: plain), plain, False, 5),
+        (with_own_forward(lambda module: Doubles().other), None, False, 3),
+        (with_own_forward(lambda module: functools.partial(plain)), None, False, 5),
+        (plain, plain, False, 5),
+        (functools.partial(plain), None, False, 5),
+        (Doubles().other, None, False, 3),
+    ],
+    ids=["class", "own method", "own function", "method of another", "own partial", "function", "partial", "method"],
+)
+def test_the_function_to_trace_is_the_users_own_where_there_is_one(root, function, takes_module, factor):
+    found, is_method = function_of(root)
+
+    assert is_method is takes_module
+    assert function is None or found is function
+    assert found(*([root] if is_method else []), 7) == 7 * factor
