@@ -38,6 +38,9 @@ Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
 BESIDE = "beside"  # in place of the golden folder: one folder beside each test file
 LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, the strictest level first
+# How a recorded graph came about. The fixtures' own graphs are `fixture`; `module` is an eager call, traced after its
+# test.
+RECORDED_KINDS = ("fixture", "symbolic", "export", "dynamo", "aot", "make_fx", "module")
 CONSTANT_FORMS: tuple[ConstantForm, ...] = get_args(ConstantForm)  # comparison of floats in arguments and constants
 CODE_FORMS: tuple[CodeForm, ...] = get_args(CodeForm)  # when a golden holds the generated code
 CHECKS: tuple[Check, ...] = get_args(Check)

@@ -73,9 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if needs_goldens and not settings.is_worker(config):
         _enable_golden_session(config)
     if config.getoption("fx_record"):
-        from pytest_fxgraph.recorder.session import Recorder
+        from pytest_fxgraph.recorder.session import register_recorder
 
-        register(Recorder(config), "fxgraph-recorder")
+        register_recorder(config)
 
 
 def _registered_record(config: pytest.Config) -> CollectionRecord:

@@ -21,6 +21,7 @@ from pytest_fxgraph.choices import (
     CONSTANT_FORMS,
     FRONTENDS,
     LEVELS,
+    RECORDED_KINDS,
     SEARCH_VALUES_NAMED,
     NumberByPath,
     checks_named,
@@ -311,7 +312,11 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="keep every graph that the run makes, of any suite, in this folder or at this URL, for `fxgraph replay`",
     )
-    group.addoption("--fx-record-kinds", metavar="KINDS", help="with --fx-record: the kinds of graphs to keep")
+    group.addoption(
+        "--fx-record-kinds",
+        metavar="KINDS",
+        help=f"with --fx-record: the kinds of graphs to keep, with commas: {_LISTED(RECORDED_KINDS)} (default: all)",
+    )
     group.addoption("--fx-prune-golden", action="store_true", help="remove the goldens that no test asked for")
     group.addoption(
         "--fx-report",
@@ -338,12 +343,29 @@ def check_options(config: pytest.Config) -> None:
 
 def _check_companions(config: pytest.Config) -> None:
     """Refuse an option that has no effect without another option."""
+    recorded_kinds(config)
     if config.getoption("fx_update_golden"):
         return
     if config.getoption("fx_update_only"):
         raise pytest.UsageError("--fx-update-only: expected together with --fx-update-golden, which it narrows")
     if config.getoption("fx_update_variant"):
         raise pytest.UsageError("--fx-update-variant: expected together with --fx-update-golden, which it directs")
+
+
+def recorded_kinds(config: pytest.Config) -> tuple[str, ...]:
+    """Return the kinds of graphs that a recording keeps. Raise pytest.UsageError for a kind that does not exist."""
+    given = config.getoption("fx_record_kinds")
+    if given is None:
+        return RECORDED_KINDS
+    if not config.getoption("fx_record"):
+        raise pytest.UsageError("--fx-record-kinds: expected together with --fx-record, which it narrows")
+    chosen = [kind.strip() for kind in given.split(",")]
+    wrong = [kind for kind in chosen if kind not in RECORDED_KINDS]
+    if wrong:
+        raise pytest.UsageError(
+            f"--fx-record-kinds: there is no kind {wrong[0]!r}; choose from {', '.join(RECORDED_KINDS)}"
+        )
+    return tuple(kind for kind in RECORDED_KINDS if kind in chosen)
 
 
 def check_markers(items: Iterable[pytest.Item]) -> None:
@@ -417,13 +439,17 @@ def needs_golden_session(config: pytest.Config) -> bool:
         return True
     if os.path.isdir(os.path.join(config.rootpath, folder)):  # as GoldenLayout has it, which is not imported here
         return True
-    # The controller of pytest-xdist collects nothing itself.
-    return config.getoption("dist", "no") != "no" or bool(config.getoption("tx", None))
+    return is_controller(config)  # which collects nothing itself
 
 
 def wants_update(config: pytest.Config, update: str) -> bool:
     """Return whether the run writes goldens of this kind: "new" or "changed"."""
     return bool(config.getoption("fx_update_golden")) and config.getoption("fx_update_only") in (None, update)
+
+
+def is_controller(config: pytest.Config) -> bool:
+    """Return whether this process is the controller of pytest-xdist: its workers run the tests."""
+    return not is_worker(config) and (config.getoption("dist", "no") != "no" or bool(config.getoption("tx", None)))
 
 
 def is_worker(config: pytest.Config) -> bool:

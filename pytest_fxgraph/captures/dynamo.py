@@ -121,7 +121,7 @@ class DynamoRecording:
             if calls:
                 made = interop.from_torch(graph_module)
                 self._read_shapes(made)
-                _name_sizes(made)
+                name_sizes(made)
                 named = {placeholders[place]: name for place, name in state.items()}
                 self.graphs.append(with_named_state(made, named, self.request.model))
             return lower(graph_module, examples, state)
@@ -130,12 +130,10 @@ class DynamoRecording:
 
     def _read_shapes(self, graph_module: fxcore.GraphModule) -> None:
         try:
-            ranges, relations = shape_facts(graph_module.graph)
+            ranges, relations = note_shapes(graph_module)
         except CaptureError as error:
             self._ranges = Unavailable(str(error))
             return
-        graph_module.meta[RANGES] = ranges
-        graph_module.meta[NOTES] = tuple([f"guard: {text}" for text in relations])
         if not isinstance(self._ranges, Unavailable):
             self._ranges.update(named_bounds(ranges))
         self._relations += [text for text in relations if text not in self._relations]
@@ -161,14 +159,14 @@ class DynamoRecording:
         for each, frame in zip(given_up, frames, strict=True):
             # The line may belong to a called function, whose break is in the list already.
             if (frame.place.file, frame.place.line) not in told:
-                breaks.append(_break_at(each.reason, (frame.place,)))
+                breaks.append(break_at(each.reason, (frame.place,)))
         self._breaks = list(dict.fromkeys(_with_callers(breaks)))
 
     def _break(self, reason: str, stack: Sequence[Any]) -> Break:
         frames = tuple([self._code.place(each.filename, each.lineno, each.name) for each in stack])
         # Frames of torch itself do not help a reader, and change with every release.
         own = tuple([frame for frame in frames if not is_of_torch(frame.file)])
-        return _break_at(reason, own or (self._code.forward,))
+        return break_at(reason, own or (self._code.forward,))
 
     def _skipped_frame(self, failed: FailedFrame) -> SkippedFrame:
         line = failed.line or failed.first_line or 0
@@ -217,7 +215,18 @@ def _run_backward(outputs: Any) -> None:
         torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
 
 
-def _name_sizes(graph_module: fxcore.GraphModule) -> None:
+def note_shapes(graph_module: fxcore.GraphModule) -> tuple[dict[Any, Any], list[str]]:
+    """Note the ranges of the symbols and the assumptions about symbols in the meta of a graph; return both.
+
+    Raises InternalsError if this torch keeps no ranges.
+    """
+    ranges, relations = shape_facts(graph_module.graph)
+    graph_module.meta[RANGES] = ranges
+    graph_module.meta[NOTES] = tuple([f"guard: {text}" for text in relations])
+    return ranges, relations
+
+
+def name_sizes(graph_module: fxcore.GraphModule) -> None:
     """Name inputs that are sizes `size_0`, `size_1` and on, because torch's symbols differ between its versions."""
     sizes = [node for node in graph_module.graph.nodes if node.op == "placeholder" and node.type is torch.SymInt]
     taken = {node.name for node in graph_module.graph.nodes}
@@ -263,7 +272,8 @@ def _with_callers(breaks: Sequence[Break]) -> list[Break]:
     ]
 
 
-def _break_at(reason: str, frames: tuple[Place, ...]) -> Break:
+def break_at(reason: str, frames: tuple[Place, ...]) -> Break:
+    """Describe a break by torch's reason and the user's frames, the innermost last."""
     place = in_module(frames) if frames else Place("", 0, "", "")
     read = read_reason(reason, place.source)
     return Break(read.kind, read.operator, place, read.is_avoidable, read.cure, first_line(reason), frames)

@@ -22,7 +22,7 @@ import torch
 from pytest_fxgraph.errors import CaptureError
 
 # The forms of torch's guards on Python values, by the kind of the fact; NAME stands for the name of the value.
-_FACTS_OF_GUARDS = (
+_FORMS_OF_GUARDS = (
     ("value", r"NAME == (.+)"),
     ("item", r"NAME is (None)"),
     ("length", r"len\(NAME\) == (\d+)"),
@@ -40,6 +40,8 @@ _FACTS_OF_GUARDS = (
     ("type", r"___check_type_id\(NAME, \d+\), type=<class '(.+)'>"),
     ("identity", r"___check_obj_id\(NAME, (?:type=)?(\d+)\)(?:, type=.*)?"),
 )
+_NAME = "\0"  # in place of a name, because a pattern for each name would be compiled anew
+_FACTS_OF_GUARDS = tuple((kind, re.compile(form.replace("NAME", _NAME))) for kind, form in _FORMS_OF_GUARDS)
 _FIXED = {"empty": "0"}
 # State of the process that every compiled function checks; the C code of torch's GLOBAL_STATE has the same list.
 _AUTOCAST = ("cpu", "cuda")
@@ -189,36 +191,38 @@ class DynamoLog:
 
     def _take_guards(self, guards: Any) -> None:
         # torch empties the set after the compilation, so the guards are read at once.
-        self.on_guards([fact for guard in guards for fact in self._facts_of(guard)])
+        self.on_guards([fact for guard in guards for fact in facts_of(guard, self._tensors)])
 
-    def _facts_of(self, guard: Any) -> Iterator[GuardedValue]:
-        name, kind, codes = _name_of(guard), guard.inner_create_fn().__name__, guard.code_list or ()
-        value = guard.obj_weakref() if guard.obj_weakref is not None else None
-        if kind == "TENSOR_MATCH" and isinstance(value, torch.Tensor):
-            yield GuardedValue("tensor", name, self._text_of_tensor(name, value))
-        elif kind == "NOT_PRESENT_IN_GENERIC_DICT":
-            yield GuardedValue("not set", name, guard.create_fn.keywords["attr"])
-        elif kind in ("GLOBAL_STATE", "GRAD_MODE"):  # torch 2.6 has the second guard alone, and checks all modes, too
-            yield from _modes()
-        elif kind == "EMPTY_NN_MODULE_HOOKS_DICT":
-            if not _part_or("torch._dynamo.config", "skip_nnmodule_hook_guards", False):
-                yield GuardedValue("hooks", name, "none")
-        elif not codes and kind in ("CLOSURE_MATCH", "FUNCTION_MATCH"):
-            yield GuardedValue("identity", name, "the same function")
-        for code in codes:
-            yield from _facts_of_guard(name, code)
 
-    def _text_of_tensor(self, name: str, value: torch.Tensor) -> str:
-        """Describe the facts of a tensor that torch compares. A symbolic size is written as in the graph."""
-        example = self._tensors.get(name, value)
-        sizes = ", ".join(map(str, example.shape))
-        facts = [f"{str(value.dtype).removeprefix('torch.')}[{sizes}] on {value.device}"]
-        is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
-        facts += [] if is_plain else [f"a {type(value).__qualname__}"]
-        facts += ["requires grad"] if value.requires_grad else []
-        if is_plain and value.layout is torch.strided and not value.is_contiguous():
-            facts.append(f"strides {tuple(value.stride())}")
-        return ", ".join(facts)
+def facts_of(guard: Any, examples: Mapping[str, torch.Tensor]) -> Iterator[GuardedValue]:
+    """Yield the facts that one of torch's guards holds; `examples` are inputs by torch's names, with symbolic sizes."""
+    name, kind, codes = _name_of(guard), guard.inner_create_fn().__name__, guard.code_list or ()
+    value = guard.obj_weakref() if guard.obj_weakref is not None else None
+    if kind == "TENSOR_MATCH" and isinstance(value, torch.Tensor):
+        yield GuardedValue("tensor", name, _text_of_tensor(value, examples.get(name, value)))
+    elif kind == "NOT_PRESENT_IN_GENERIC_DICT":
+        yield GuardedValue("not set", name, guard.create_fn.keywords["attr"])
+    elif kind in ("GLOBAL_STATE", "GRAD_MODE"):  # torch 2.6 has the second guard alone, and checks all modes, too
+        yield from _modes()
+    elif kind == "EMPTY_NN_MODULE_HOOKS_DICT":
+        if not _part_or("torch._dynamo.config", "skip_nnmodule_hook_guards", False):
+            yield GuardedValue("hooks", name, "none")
+    elif not codes and kind in ("CLOSURE_MATCH", "FUNCTION_MATCH"):
+        yield GuardedValue("identity", name, "the same function")
+    for code in codes:
+        yield from _facts_of_guard(name, code)
+
+
+def _text_of_tensor(value: torch.Tensor, example: torch.Tensor) -> str:
+    """Describe the facts of a tensor that torch compares. A symbolic size is written as in the graph."""
+    sizes = ", ".join(map(str, example.shape))
+    facts = [f"{str(value.dtype).removeprefix('torch.')}[{sizes}] on {value.device}"]
+    is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+    facts += [] if is_plain else [f"a {type(value).__qualname__}"]
+    facts += ["requires grad"] if value.requires_grad else []
+    if is_plain and value.layout is torch.strided and not value.is_contiguous():
+        facts.append(f"strides {tuple(value.stride())}")
+    return ", ".join(facts)
 
 
 def _name_of(named: Any) -> str:
@@ -228,16 +232,17 @@ def _name_of(named: Any) -> str:
 
 def _facts_of_guard(name: str, code: str) -> Iterator[GuardedValue]:
     """Read torch's code of a guard on a value of that name; nothing for code of another form, such as a tensor's."""
-    subject = re.escape(name)
+    nameless = code.replace(name, _NAME)
     for kind, pattern in _FACTS_OF_GUARDS:
-        found = re.fullmatch(pattern.replace("NAME", subject), code)
+        found = pattern.fullmatch(nameless)
         if found is None:
             continue
+        text = found[1].replace(_NAME, name) if pattern.groups else _FIXED[kind]
         if kind == "identity":
-            constant = _CONSTANTS.get(int(found[1]))
+            constant = _CONSTANTS.get(int(text))
             yield GuardedValue("identity" if constant is None else "value", name, constant or "the same object")
         else:
-            yield GuardedValue(kind, name, found[1] if found.re.groups else _FIXED[kind])
+            yield GuardedValue(kind, name, text)
         return
 
 
@@ -355,6 +360,51 @@ def compile_with_aot(
     )
     lowered: Callable[..., Any] = backend(graph_module, examples)
     return lowered
+
+
+@dataclass(frozen=True)
+class CompiledFunction:
+    """A function, or a part of it, while Dynamo hands its graph to a backend."""
+
+    code: CodeType
+    arguments: Mapping[str, Any]
+    module: str
+    break_reason: Any  # the reason of the break that ended the graph, with `reason` and `user_stack`; None without one
+
+
+def compiled_function(output_graph: Any) -> CompiledFunction:
+    """Describe the function of one of Dynamo's graphs. Raises InternalsError if this torch keeps it elsewhere."""
+    try:
+        function, reason = output_graph.root_tx, output_graph.compile_subgraph_reason
+        is_break = reason is not None and reason.graph_break
+        name = str(function.f_globals.get("__name__", ""))
+        return CompiledFunction(function.f_code, function.f_locals, name, reason if is_break else None)
+    except AttributeError as error:
+        raise InternalsError(
+            f"torch {torch.__version__} has no {error.name!r} at Dynamo's graphs, from which the compiled function is "
+            "read; use a release of torch from 2.6 to 2.14, or a pytest-fxgraph that knows this one"
+        ) from None
+
+
+def is_compiling() -> bool:
+    """Return whether Dynamo compiles a function on this thread."""
+    context = _part_or("torch._guards", "CompileContext", None)
+    return context is not None and context.try_get() is not None
+
+
+@contextlib.contextmanager
+def modes_off() -> Iterator[None]:
+    """Switch off all modes of functions and dispatch in a with block, because a mode may count or change operators."""
+    without_modes = _part_or("torch.utils._python_dispatch", "_disable_current_modes", contextlib.nullcontext)
+    # Switching the functions off concerns subclasses of tensors, too, so it is left out where no mode is active.
+    has_mode = torch._C._len_torch_function_stack() > 0
+    with torch._C.DisableTorchFunction() if has_mode else contextlib.nullcontext(), without_modes():
+        yield
+
+
+def leave_to_python(code: CodeType) -> None:
+    """Make Dynamo run a function of ours as it is. The functions that the function calls are compiled as ever."""
+    _part_or("torch._dynamo.eval_frame", "skip_code", lambda code: None)(code)
 
 
 def core_decompositions() -> Mapping[Any, Any]:

@@ -1,30 +1,254 @@
-"""The functions of torch that make graphs, replaced while a test runs."""
+"""The functions that make graphs, watched from the import of each on until the end of the run.
+
+The outermost function counts: a trace inside an export, or inside one of our fixtures, is no graph of its own. Each
+function runs as it is, and its graph is read at once, because the caller may change it.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
-import torch.fx
+from pytest_fxgraph.captures.places_of_graphs import AOT_GRAPHS, PLACES_OF_GRAPHS
+from pytest_fxgraph.recorder.kept_graphs import KeptGraphs, reason_of
+from pytest_fxgraph.recorder.replacements import Replacements
+from pytest_fxgraph.recorder.user_lines import frames, name_of_model, user_line
 
-from pytest_fxgraph.recorder.kept_graphs import KeptGraphs
+_MAKE_FX = os.path.join("experimental", "proxy_tensor.py")
+# A pickle of a graph module traces its code again.
+_UNPICKLING = (os.path.join("torch", "fx", "graph_module.py"), os.path.join("fxcore", "tracer.py"))
+# Reads the documents of a graph from the result and the arguments of its maker.
+Reader = Callable[..., Iterator[Any]]
 
 
-@contextmanager
-def watched(kept: KeptGraphs) -> Iterator[None]:
-    """Keep the result of each `torch.fx.symbolic_trace` until the context ends."""
-    original = torch.fx.symbolic_trace
+class _Local(threading.local):
+    is_inside = False  # a watched function
+    model = ""  # of the function that Dynamo compiles
+    line = ""
+    waiting: tuple[Any, dict[str, Any]] | None = None  # a compiled function, and the facts that lack its guards
+    recompiled: tuple[Any, list[str]] = (None, [])  # the code that is to be compiled again, and its failed guards
 
-    @functools.wraps(original)
-    def symbolic_trace(root: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(root, *args, **kwargs)
-        kept.keep("symbolic", type(root).__qualname__, made)
-        return made
 
-    torch.fx.symbolic_trace = symbolic_trace
-    try:
-        yield
-    finally:
-        torch.fx.symbolic_trace = original
+class WatchedFunctions:
+    """Hands the graphs of torch, fxcore and our fixtures to KeptGraphs."""
+
+    def __init__(self, kept: KeptGraphs, rootpath: Path) -> None:
+        self._kept, self._rootpath = kept, rootpath
+        self._local = _Local()
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a watched function runs on this thread."""
+        return self._local.is_inside
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        """Record nothing of a with block on this thread."""
+        before, self._local.is_inside = self._local.is_inside, True
+        try:
+            yield
+        finally:
+            self._local.is_inside = before
+
+    def add_to(self, replacements: Replacements) -> None:
+        """Have all functions replaced."""
+        add, places = replacements.add, PLACES_OF_GRAPHS
+        add("symbolic", [*places["symbolic"], ("fxcore.tracer", "Tracer.trace")], self._trace)
+        add("make_fx", places["make_fx"], self._make_fx)
+        add("export", places["export"], self._maker("export", _exported, itemgetter(0)))
+        add("dynamo", places["dynamo"], self._dynamo)
+        add("dynamo's guards", places["guards"], self._guards)
+        add("dynamo's recompiles", places["recompiles"], self._recompiles)
+        add("aot", places["aot"], self._aot)
+        for module, path, read, place in _FIXTURES:
+            add("fixture", [(module, path)], self._maker("fixture", read, itemgetter(place)))
+
+    def _trace(self, trace: Callable[..., Any]) -> Callable[..., Any]:
+        watched = self._maker("symbolic", _traced, itemgetter(1))(trace)
+
+        @functools.wraps(trace)
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            is_own = _is_compiling() or _caller().endswith(_UNPICKLING)
+            return (trace if is_own else watched)(*args, **kwargs)
+
+        return replacement
+
+    def _make_fx(self, trace: Callable[..., Any]) -> Callable[..., Any]:
+        watched = self._maker("make_fx", _made, itemgetter(1))(trace)
+
+        @functools.wraps(trace)
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return (trace if _is_of_torch(_caller(_MAKE_FX)) else watched)(*args, **kwargs)
+
+        return replacement
+
+    def _maker(
+        self, kind: str, read: Reader, model_of: Callable[[Any], Any]
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Return a wrapper for functions that make a graph. `model_of` finds the model among the arguments."""
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(function)
+            def replacement(*args: Any, **kwargs: Any) -> Any:
+                __tracebackhide__ = True
+                if self._local.is_inside:
+                    return function(*args, **kwargs)
+                self._local.is_inside = True
+                try:
+                    made = function(*args, **kwargs)
+                    self._keep_all(kind, lambda: name_of_model(model_of(args)), lambda: read(made, *args))
+                    return made
+                finally:
+                    self._local.is_inside = False
+
+            return replacement
+
+        return wrap
+
+    def _keep_all(self, kind: str, name: Callable[[], str], read: Callable[[], Iterator[Any]]) -> None:
+        model, line = "", ""
+        try:
+            model, line = name(), user_line(self._rootpath)
+            for describe in read():
+                self._kept.keep(kind, model, line, describe)
+        except Exception as error:  # a graph in a form of its own must not fail the user's test
+            self._kept.leave_out(kind, model, line, reason_of(error))
+
+    def _dynamo(self, call_compiler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call_compiler)
+        def replacement(output_graph: Any, graph_module: Any, *args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            local = self._local
+            if local.is_inside:
+                return call_compiler(output_graph, graph_module, *args, **kwargs)
+            from pytest_fxgraph.recorder.compilations import describe_graph, facts_of_function, has_calls
+
+            function, local.model, facts = facts_of_function(output_graph, local.recompiled)
+            local.waiting, local.line, record = (function, facts), user_line(self._rootpath), None
+            # Dynamo hands over graphs without a call where Python asked a known tensor for a number.
+            if has_calls(graph_module):
+                record = self._kept.keep("dynamo", local.model, local.line, lambda: describe_graph(graph_module), facts)
+            try:
+                return call_compiler(output_graph, graph_module, *args, **kwargs)
+            except Exception as error:
+                if type(error).__name__.endswith("RestartAnalysis"):  # torch makes the graph anew
+                    self._kept.withdraw(record)
+                raise
+            finally:
+                local.model = local.line = ""
+
+        return replacement
+
+    def _guards(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(make)
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            make(*args, **kwargs)
+            waiting, self._local.waiting = self._local.waiting, None
+            if waiting is not None:
+                from pytest_fxgraph.recorder.compilations import guards_of_compilation
+
+                function, facts = waiting
+                # The first is the code, and the second is the owner of the guards.
+                output_graph = [*args[2:], *(kwargs[name] for name in ("output_graph",) if name in kwargs)][0]
+                facts["guards"] = guards_of_compilation(function, output_graph)
+
+        return replacement
+
+    def _recompiles(self, reasons_of: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(reasons_of)
+        def replacement(entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            reasons = reasons_of(entries, frame, *args, **kwargs)
+            from pytest_fxgraph.recorder.compilations import recompiles_in
+
+            self._local.recompiled = recompiles_in(frame, reasons)
+            return reasons
+
+        return replacement
+
+    def _aot(self, log: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(log)
+        def replacement(title: str, graph_module: Any, *args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            local = self._local
+            if title in AOT_GRAPHS and not local.is_inside:
+                from pytest_fxgraph.recorder.compilations import describe_graph
+
+                line = local.line or user_line(self._rootpath)
+                facts = {"part": AOT_GRAPHS[title]}
+                self._kept.keep("aot", local.model, line, lambda: describe_graph(graph_module), facts)
+            return log(title, graph_module, *args, **kwargs)
+
+        return replacement
+
+
+def _is_compiling() -> bool:
+    from pytest_fxgraph.captures.torch_internals import is_compiling
+
+    return is_compiling()
+
+
+def _is_of_torch(file: str) -> bool:
+    from pytest_fxgraph.captures.places import is_of_torch
+
+    return is_of_torch(file)
+
+
+def _caller(but: str = "\0") -> str:
+    """Return the file that called a watched function, but for files that end with `but`."""
+    return next((file for frame in frames() if not (file := frame.f_code.co_filename).endswith(but)), "")
+
+
+def _document_of(graph: Any, root: Any) -> Any:
+    from pytest_fxgraph.document.builder import build_document_of_graph
+
+    return build_document_of_graph(graph, root, sources=False, graphs={})  # without code
+
+
+def _traced(graph: Any, tracer: Any, *_: Any) -> Iterator[Any]:
+    yield lambda: _document_of(graph, tracer.root)
+
+
+def _made(graph_module: Any, *_: Any) -> Iterator[Any]:
+    yield lambda: _document_of(graph_module.graph, graph_module)
+
+
+def _exported(program: Any, *_: Any) -> Iterator[Any]:
+    from pytest_fxgraph.captures.subjects import to_graph_module
+
+    def describe() -> Any:
+        graph_module = to_graph_module(program)
+        return _document_of(graph_module.graph, graph_module)
+
+    yield describe
+
+
+def _golden(_: None, obtained: Any, *__: Any) -> Iterator[Any]:
+    yield lambda: obtained.document
+
+
+def _transformed(result: Any, *_: Any) -> Iterator[Any]:
+    from pytest_fxgraph.transform.result import documents_of
+
+    for document in documents_of(result.after, result.own_name).values():
+        yield lambda document=document: document
+
+
+# Our fixtures: the function, the reader of its result, and the number of the model among its arguments.
+_FIXTURES: tuple[tuple[str, str, Reader, int], ...] = (
+    ("pytest_fxgraph.gate.obtained", "ObtainedGraph.__init__", _golden, 1),
+    ("pytest_fxgraph.gate.table_fixture", "TableExpectation._graphs_of", _exported, 1),
+    ("pytest_fxgraph.captures.capture_fixture", "FxCapture.__call__", _exported, 1),
+    ("pytest_fxgraph.captures.trace_fixture", "FxTrace.__call__", _exported, 1),
+    ("pytest_fxgraph.transform.fixture", "FxTransform.__call__", _transformed, 2),
+    ("pytest_fxgraph.equivalence.fixture", "FxEquivalence.__call__", _exported, 1),
+)

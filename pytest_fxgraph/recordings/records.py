@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from pytest_fxgraph.errors import RecordingError
 
 FORMAT = 1
-# How a graph came about. The fixtures' own graphs are `fixture`; `module` is an eager call, traced after its test.
-KINDS = ("fixture", "symbolic", "export", "dynamo", "aot", "make_fx", "module")
 
 
 class RunRecord(NamedTuple):
@@ -30,7 +28,7 @@ class GraphRecord(NamedTuple):
 
     test: str  # the test's id; "" outside any test
     order: int  # among the graphs of the test
-    kind: str  # one of KINDS
+    kind: str  # one of RECORDED_KINDS
     model: str  # the class of the model or the name of the function, with its module
     graph: str  # the hash that the store knows
     line: str = ""  # the user's line that asked for the graph: `tests/test_model.py:12`
@@ -48,10 +46,11 @@ class LeftOutRecord(NamedTuple):
 
 
 class OutcomeRecord(NamedTuple):
-    """The outcome of a test that ended."""
+    """The begin or the outcome of a test."""
 
     test: str
-    outcome: str  # passed, failed, skipped; rerun: the attempt does not count, and another one follows
+    # passed, failed, skipped; "" when the test begins; rerun: the attempt does not count, and another one follows
+    outcome: str
 
 
 class EndRecord(NamedTuple):

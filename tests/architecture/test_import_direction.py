@@ -138,9 +138,10 @@ ORDER = (
     *("pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
     *("pytest_fxgraph.draw", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.hookspecs"),
     *("pytest_fxgraph.goldens", "pytest_fxgraph.recordings", "pytest_fxgraph.replay"),
-    *("pytest_fxgraph.graph_difference", "pytest_fxgraph.captures", "pytest_fxgraph.recorder"),
+    *("pytest_fxgraph.graph_difference", "pytest_fxgraph.captures"),
     *("pytest_fxgraph.operator_queries", "pytest_fxgraph.gate", "pytest_fxgraph.equivalence"),
-    *("pytest_fxgraph.strategies", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.functions"),
+    *("pytest_fxgraph.strategies", "pytest_fxgraph.transform", "pytest_fxgraph.recorder"),
+    *("pytest_fxgraph.command", "pytest_fxgraph.functions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),
 )
 
@@ -149,9 +150,7 @@ WITHOUT_TORCH = (
     *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.draw", "pytest_fxgraph.recordings"),
     *("pytest_fxgraph.replay", "pytest_fxgraph.command"),
 )
-KNOW_TORCH_FX = (
-    *("fxcore.interop", "pytest_fxgraph.captures.torch_internals", "pytest_fxgraph.recorder.watched_functions"),
-)
+KNOW_TORCH_FX = ("fxcore.interop", "pytest_fxgraph.captures.torch_internals")
 
 
 def place_of(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import fxcore
-from pytest_fxgraph.captures.dynamo import _name_sizes
+from pytest_fxgraph.captures.dynamo import name_sizes
 
 
 def test_inputs_that_are_sizes_are_numbered_past_the_names_that_are_taken():
@@ -16,7 +16,7 @@ def test_inputs_that_are_sizes_are_numbered_past_the_names_that_are_taken():
     graph.output(graph.create_node("call_function", torch.relu, (x,), name="size_1"))
     module = fxcore.GraphModule(torch.nn.Module(), graph)
 
-    _name_sizes(module)
+    name_sizes(module)
 
     assert [node.name for node in graph.nodes] == ["size_0", "x", "size_2", "size_1", "output"]
     assert [node.target for node in graph.find_nodes(op="placeholder")] == ["size_0", "x", "size_2"]
