@@ -29,7 +29,8 @@ def _places_in_words(edit: Edit) -> tuple[str, str]:
         places = list(dict.fromkeys(place.rpartition(".")[0] for place in places))
         number = len(places)
     if number < 2:
-        return "", f" at {places[0]}" if places and places[0] not in edit.text else ""
+        is_said = not places or places[0] in edit.text or edit.kind == "throughout"
+        return "", "" if is_said else f" at {places[0]}"
     return f" at {counted(number, 'place')}", f": {format_ranges(places)}" if places else ""
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.edits import difference_of, edit
+from pytest_fxgraph.compare.difference import Edit, Site
 from pytest_fxgraph.report.edit_text import describe_edit, edits_headline, place_of_edit
 
 LONGEST = 119
@@ -56,3 +59,10 @@ def test_a_long_edit_leaves_room_for_the_count():
 def test_the_place_of_an_edit_is_the_first_one_with_a_source():
     assert place_of_edit(edit("one", sources=[None, "model.py:3: x = f(x)"])) == "in blocks.1; model.py:3: x = f(x)"
     assert place_of_edit(edit("one", sources=[])) == ""
+
+
+def test_a_change_everywhere_has_no_place():
+    everywhere = Edit("throughout", "batch 2 -> 4 everywhere", (Site("graph_0"),), ())
+
+    assert describe_edit(everywhere) == "batch 2 -> 4 everywhere"
+    assert describe_edit(replace(everywhere, kind="argument")) == "batch 2 -> 4 everywhere at graph_0"

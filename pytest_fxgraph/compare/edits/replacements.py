@@ -204,6 +204,7 @@ def _kind_of(index: GraphIndex, positions: Sequence[int], kind: str) -> str:
 def _one_sided(graph: ComparedGraph, region: Region) -> Occurrence:
     is_added = bool(region.obtained)
     index, positions = (graph.obtained, region.obtained) if is_added else (graph.expected, region.expected)
+    positions = _without_read_dtypes(index, positions)
     kind = "inserted" if is_added else "removed"
     edge = _edge(graph, region)
     calls = without_tensors(index, positions)
@@ -229,6 +230,16 @@ def _one_sided(graph: ComparedGraph, region: Region) -> Occurrence:
     return _site(graph, region, _kind_of(index, calls, kind), text, (operators, name, *roles))
 
 
+def _without_read_dtypes(index: GraphIndex, positions: Sequence[int]) -> list[int]:
+    """Leave out the reads of a dtype that a cast gets: `x.to(y.dtype)` is one operator to a reader."""
+    casts = {n for n in positions if operator_name(index, n) in _KINDS["cast"]}
+    return [
+        n
+        for n in positions
+        if index.nodes[n].args[1:] != ('"dtype"',) or casts.isdisjoint(reader for reader, _ in index.users[n])
+    ]
+
+
 def _operand(graph: ComparedGraph, region: Region, calls: Sequence[int], edge: _Edge) -> str:
     """Name the other operand of the last call of a region: a tensor, a number, an input, or a call of the region."""
     is_added = bool(region.obtained)
@@ -249,8 +260,10 @@ def _operand(graph: ComparedGraph, region: Region, calls: Sequence[int], edge: _
         return ""
     if numbers:
         return numbers[0]
-    is_tensor = index.nodes[others[0]].op == "get_attr"
-    return _tensor(index, others[0], is_added) if is_tensor else described_node(index, others[0], region.where)
+    if index.nodes[others[0]].op == "get_attr":
+        return _tensor(index, others[0], is_added)
+    name = described_node(index, others[0], region.where)
+    return f"the result of {name}" if name == operator_name(index, others[0]) else name
 
 
 def _own_module(graph: ComparedGraph, calls: Sequence[int], is_added: bool) -> str:

@@ -11,6 +11,8 @@ from pytest_fxgraph.compare.edits.operator_words import described_state
 
 _NUMBER = re.compile(r"\d+")
 _MOST_NAMED = 3
+# Fields that change together where a parameter becomes a buffer, or is quantized by hand.
+_TOLD_TOGETHER = frozenset({"kind", "value", "requires_grad"})
 _QUANTIZED = " as "  # "float32[8, 8] as int8 per channel"
 
 
@@ -65,6 +67,15 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
             kind, text = quantized
             yield Occurrence(kind, text, (kind, _NUMBER.sub("#", text)), site, changes)
             continue
+        fields = {change.field for change in changes}
+        if len(changes) > 1 and fields <= _TOLD_TOGETHER and "kind" in fields:
+            told = [_changed(graph, path, name, change) for change in changes]
+            text = ", ".join(
+                text if n == 0 else text.removeprefix(f"{_kind(graph, path)} {name}: ")
+                for n, (text, _) in enumerate(told)
+            )
+            yield Occurrence("tensor", text, tuple(part for _, key in told for part in key), site, changes)
+            continue
         for change in changes:
             if change.action in ("added", "removed"):
                 kind, _, value = (change.expected or change.obtained).partition(" ")
@@ -88,9 +99,13 @@ def _quantized(graph: ComparedGraph, path: str, changes: Sequence[Change]) -> tu
     return kind, f"{record.kind} {path.rpartition('.')[2]} {kind}: {' -> '.join(texts)}"
 
 
-def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tuple[str, tuple[str, ...]]:
+def _kind(graph: ComparedGraph, path: str) -> str:
     record = graph.obtained.state.get(path)
-    kind = record.kind if record is not None else "tensor"
+    return record.kind if record is not None else "tensor"
+
+
+def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tuple[str, tuple[str, ...]]:
+    kind = _kind(graph, path)
     transition = f"{change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
     if change.field == "content":
         return f"{kind} {name}: values {change.remark or transition}", ("tensor", "content", kind, name)

@@ -52,6 +52,12 @@ GRAPHS = {
         "%b = torch.softmax(%t)\nreturn %b",
         ["aten.to inserted after exp"],
     ),
+    "a cast to the dtype of another value": (
+        SCORES,
+        '%x = input x\n%a = torch.exp(%x)\n%d = builtins.getattr(%x, "dtype")\n%t = .to(%a, %d)\n'
+        "%b = torch.softmax(%t)\nreturn %b",
+        [".to inserted after exp"],
+    ),
     "another result with other values": (
         "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn %a : float32[2]",
         "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn (%a, %x) : (float32[2], float32[2])",
@@ -119,6 +125,7 @@ def test_an_operator_in_place_of_a_module_is_named():
         ("torch.add(%a, 2)", "2 is added to exp's output"),
         ("torch.add(2, %a)", "2 is added to exp's output"),
         ("torch.add(%a, %x)", "input x is added to exp's output"),
+        ("torch.add(%a, %s)", "the result of sin is added to exp's output"),
         ("torch.add(%a, 2, alpha=3)", "torch.add inserted after exp"),
         ("torch.add(%a, 2, 3)", "torch.add inserted after exp"),
         ("torch.mul(%a, %a)", "torch.mul inserted after exp"),
@@ -128,9 +135,10 @@ def test_an_operator_in_place_of_a_module_is_named():
 )
 def test_the_other_operand_is_told_if_there_is_one(call, words):
     name = "c_in" if "\n" in call else "c"
-    after = f"%x = input x\n%a = torch.exp(%x)\n%{name} = {call}\n%b = torch.softmax(%c)\nreturn %b"
+    before = SCORES.replace("%a =", "%s = torch.sin(%x)\n%a =").replace("return %b", "return (%b, %s)")
+    after = before.replace("%b =", f"%{name} = {call}\n%b =").replace("softmax(%a)", "softmax(%c)")
 
-    difference = compare_documents(document(SCORES), document(after))
+    difference = compare_documents(document(before), document(after))
 
     assert [edit.text for edit in difference.edits] == [words]
 
