@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Mapping
 
 import pytest
 
-HAS_CASE_COLLISION = pytest.StashKey[bool]()  # of a test
+HAS_CASE_COLLISION = pytest.StashKey[None]()  # of a test
 
 
 class CollectionRecord:
@@ -116,4 +116,4 @@ def mark_case_collisions(report: pytest.CollectReport) -> None:
     folded = Counter(name.casefold() for name in names)
     for node in found:
         if folded[node.name.casefold()] > 1:
-            node.stash[HAS_CASE_COLLISION] = True
+            node.stash[HAS_CASE_COLLISION] = None

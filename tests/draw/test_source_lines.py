@@ -72,6 +72,8 @@ def test_a_change_is_told_by_its_edit_or_in_its_own_words():
         {**plain, **place, "field": "kwargs['dim']", "from": "-1", "to": None},
         {**plain, **place, "subject": "break", "action": "removed", "node": "print in forward"},
         {**plain, "file": None, "line": None},
+        {**plain, **place, "line": None},
+        {**plain, **place, "file": None},
     )
     edits = ({"title": "relu -> tanh at blocks.0", "changes": [0]},)
 

@@ -351,3 +351,17 @@ def test_a_graph_without_a_module_cannot_be_timed():
 
     with pytest.raises(FxError, match="put the graph into a GraphModule first"):
         is_faster(ours.MklSubgraph(lonely))
+
+
+@pytest.mark.parametrize("removes", [True, False])
+@pytest.mark.parametrize("fuses", [True, False])
+def test_each_step_can_be_left_out(removes, fuses):
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), settled(nn.BatchNorm2d(3)), nn.Dropout()).eval()
+    config = {"remove_dropout": removes, "conv_bn_fuse": fuses, "mkldnn_layout_optimize": False}
+
+    made = ours.optimize_for_inference(model, config)
+
+    kinds = [type(module) for module in made.modules()]
+    reads = [str(node.target) for node in fxcore.symbolic_trace(made).graph.nodes if node.op == "call_module"]
+    assert ("2" in reads) is not removes
+    assert (nn.BatchNorm2d in kinds and "1" in reads) is not fuses

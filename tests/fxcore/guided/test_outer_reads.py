@@ -420,3 +420,35 @@ def test_an_attribute_that_the_code_writes_and_deletes_is_as_it_was_after_the_tr
     assert torch.equal(graph_module(X), X * 2 + 6)
     model.holder.scale = 8.0
     assert "holder.scale: it is 8.0, and was 2.0" in message_of(graph_module)
+
+
+@pytest.mark.parametrize(("depth", "is_asked"), [(7, True), (8, True), (9, False), (12, False)])
+def test_values_are_asked_up_to_eight_objects_below_the_model(depth, is_asked):
+    class Held: ...
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = place = Held()
+            for _ in range(depth - 1):
+                place.held = Held()
+                place = place.held
+            place.factor = 2.0
+
+        def forward(self, x):
+            place = self.held
+            while not hasattr(place, "factor"):
+                place = place.held
+            return x * place.factor
+
+    net = Net()
+    graph_module = traced(net, torch.ones(2))
+    place = net.held
+    while not hasattr(place, "factor"):
+        place = place.held
+    place.factor = 3.0
+
+    if is_asked:
+        assert "factor" in message_of(graph_module, torch.ones(2))
+    else:
+        assert torch.equal(graph_module(torch.ones(2)), torch.full((2,), 2.0))
