@@ -58,6 +58,11 @@ class Recording:
     disagreeing: Sequence[str] = ()  # tests that several processes ran, with other graphs or another outcome
     modules: Mapping[str, str] = field(default_factory=dict)  # that the processes imported, with their files
 
+    @property
+    def interrupted(self) -> list[str]:
+        """The tests that began and did not end: their process was cut off in them."""
+        return [nodeid for nodeid, test in self.tests.items() if test.has_begun and not test.outcome]
+
     @classmethod
     def read(cls, store: RecordingStore) -> Recording:
         """Read all indexes of a store. Raises RecordingError if there is none, or one cannot be read."""
