@@ -18,6 +18,7 @@ class RecordedTest:
     outcome: str = ""  # "" while it has not ended: the process was cut off
     graphs: list[GraphRecord] = field(default_factory=list)
     left_out: list[LeftOutRecord] = field(default_factory=list)
+    has_begun: bool = False  # False for a module, a class or a session, whose fixtures made graphs
 
     def add(self, record: GraphRecord | LeftOutRecord | OutcomeRecord) -> None:
         """Add a record of this test. A failure stays, also if a later part of the test passes."""
@@ -25,7 +26,12 @@ class RecordedTest:
             self.graphs.append(record)
         elif isinstance(record, LeftOutRecord):
             self.left_out.append(record)
-        elif record.outcome == RERUN:
+        else:
+            self._end(record)
+
+    def _end(self, record: OutcomeRecord) -> None:
+        self.has_begun = True
+        if record.outcome == RERUN:
             self.outcome = ""
             self.graphs.clear()
             self.left_out.clear()
@@ -51,6 +57,11 @@ class Recording:
     tests: dict[str, RecordedTest]
     disagreeing: Sequence[str] = ()  # tests that several processes ran, with other graphs or another outcome
     modules: Mapping[str, str] = field(default_factory=dict)  # that the processes imported, with their files
+
+    @property
+    def interrupted(self) -> list[str]:
+        """The tests that began and did not end: their process was cut off in them."""
+        return [nodeid for nodeid, test in self.tests.items() if test.has_begun and not test.outcome]
 
     @classmethod
     def read(cls, store: RecordingStore) -> Recording:
@@ -112,7 +123,7 @@ def _counting(attempts: Sequence[RecordedTest]) -> RecordedTest:
         for content, graph in zip(attempt.contents, attempt.graphs, strict=True):
             graphs.setdefault(content, graph)
         left_out.update(dict.fromkeys(attempt.left_out))
-    return RecordedTest("", [*graphs.values()], [*left_out])
+    return RecordedTest("", [*graphs.values()], [*left_out], any(each.has_begun for each in attempts))
 
 
 def _disagree(attempts: Sequence[RecordedTest]) -> bool:

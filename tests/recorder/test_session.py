@@ -70,6 +70,7 @@ def test_graphs_of_imports_and_shared_fixtures_belong_to_no_test(record):
     """)
     counts = {name: [each.order for each in test.graphs] for name, test in recording.tests.items()}
     assert counts == {"": [0, 1], "test_suite.py": [0], "test_suite.py::test_a": [0]}
+    assert recording.interrupted == []
 
 
 def test_a_record_has_the_line_of_the_user(pytester, record):
@@ -134,6 +135,7 @@ def test_killed():
     pytester.runpytest_subprocess(*plain, "--fx-record", "kept")
     recording = Recording.read(RecordingStore(str(pytester.path / "kept")))
     assert len(recording.cut_off) == 1
+    assert recording.interrupted == ["test_suite.py::test_killed"]
     assert {name: test.outcome for name, test in recording.tests.items()} == {
         "test_suite.py::test_first": "passed",
         "test_suite.py::test_killed": "",
