@@ -8,7 +8,7 @@ import pytest
 
 from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attach_properties
-from pytest_fxgraph.gate.build_service import _TOPS, _top, append_job_summary
+from pytest_fxgraph.gate.build_service import _TOPS, append_job_summary, top_folder
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.run_record import RunRecord
@@ -87,4 +87,4 @@ def test_paths_start_at_the_folder_of_the_service_else_at_the_repository_else_at
     if named is not None:
         monkeypatch.setenv(_TOPS[-1], str(tmp_path / named) if named else "")
 
-    assert _top(tmp_path / "root" / "inner") == tmp_path / top
+    assert top_folder(tmp_path / "root" / "inner") == tmp_path / top
