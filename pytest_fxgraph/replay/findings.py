@@ -37,7 +37,7 @@ class Finding:
 
     sort: str  # a key of SORTS
     words: str
-    title: str = ""  # the words with the places within the first graph
+    title: str = ""  # the words with the places within a graph, if all graphs have the same
     places: list[str] = field(default_factory=list)
     diff: list[str] = field(default_factory=list)  # of the first graph
 
@@ -186,6 +186,7 @@ def _edits(replay: Replay) -> list[Finding]:
             else:
                 key, words, title = edit.key or (edit.kind, edit.text), edit.text, describe_edit(edit)
             finding = found.setdefault(key, Finding("edit", words, title))
+            finding.title = title if finding.title == title else ""
             finding.places += map(str, changed.places)
             firsts.setdefault(key, (changed, edit))
     ordered = sorted(found, key=lambda key: -len(found[key].places))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from pytest_fxgraph.recordings.records import LeftOutRecord
 from pytest_fxgraph.replay.comparison import compare_recordings
@@ -43,6 +44,19 @@ def test_two_edits_of_one_graph_are_two_findings_and_one_of_them_is_that_of_othe
     assert (first.words, len(first.places)) == ("torch.relu -> torch.sigmoid", 2)
     assert ("1 -> 2" in second.words, len(second.places)) == (True, 1)
     assert found.summary == "2 tests, 2 graphs: 0 same, 2 edits in 2 graphs"
+
+
+def test_an_edit_at_other_places_of_other_graphs_is_told_without_places(findings):
+    def model(activation, depth):
+        parts = [module for _ in range(depth) for module in (torch.nn.Linear(1, 1), activation())]
+        return torch.nn.Sequential(*parts)
+
+    relu, gelu = torch.nn.ReLU, torch.nn.GELU
+    one = findings({"a": [model(relu, 2)]}, {"a": [model(gelu, 2)]})
+    two = findings({"a": [model(relu, 2), model(relu, 3)]}, {"a": [model(gelu, 2), model(gelu, 3)]})
+
+    assert "at 2 places" in one.found[0].lines()[0]
+    assert two.found[0].lines()[:2] == [f"edit: {one.found[0].words}", "  in 2 graphs:"]
 
 
 def test_new_and_vanished_graphs_and_tests_are_told(findings, relu):
