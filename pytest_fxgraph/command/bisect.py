@@ -100,8 +100,7 @@ def _compared(before: Recording, after: Recording, name: str) -> Findings:
 
 def _tell_found(found: Found, names: dict[str, str], options: argparse.Namespace) -> int:
     if options.json:
-        changes = found.findings.found if found.findings is not None else ()
-        print_json({"first": found.first or None, "between": found.between, "findings": changes})
+        print_json({"first": found.first or None, "between": found.between, "findings": found.findings.found})
     elif not found.first:
         print_lines(["the graphs are the same at both ends: there is nothing to find"], options.color)
     else:
@@ -111,7 +110,7 @@ def _tell_found(found: Found, names: dict[str, str], options: argparse.Namespace
             lines = [
                 f"the graphs changed first in {names[found.first]}, or before, in one that has no recording: {others}"
             ]
-        print_lines([*lines, "", *(found.findings.lines() if found.findings is not None else ())], options.color)
+        print_lines([*lines, "", *found.findings.lines()], options.color)
     if found.between:
         return FAILED
     return DIFFERENT if found.first else SAME

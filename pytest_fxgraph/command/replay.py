@@ -26,7 +26,7 @@ from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.replay.comparison import compare_recordings
 from pytest_fxgraph.replay.findings import Findings, findings_of
 from pytest_fxgraph.replay.recorded_trees import RecordedTrees, Suite, cache_folder
-from pytest_fxgraph.replay.reports import data_of, report_of
+from pytest_fxgraph.replay.reports import data_of, places_of_tests, report_of
 from pytest_fxgraph.replay.revisions import Repository
 from pytest_fxgraph.report.printable import printable_line
 
@@ -184,5 +184,7 @@ def _write_reports(findings: Findings, unexpected: Sequence[str] | None, paths: 
             tell("added the report to the job summary")
         folders = Folders(Path.cwd(), Path.cwd(), build_service.top_folder(Path.cwd()))
         if unexpected is None or unexpected:
-            for command in github_commands(annotations_of_run(report, {}, folders, by_cause=True)):
+            for command in github_commands(
+                annotations_of_run(report, places_of_tests(findings.replay), folders, by_cause=True)
+            ):
                 print(command)  # as it is: GitHub obeys it

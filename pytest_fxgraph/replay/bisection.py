@@ -11,13 +11,15 @@ from pytest_fxgraph.replay.revisions import Repository
 
 # Returns the findings of one candidate against the good one. Raises RecordingError if its run leaves no recording.
 Compare = Callable[[str], Findings]
+# Returns the candidates up to a bad one, without those that good ones rule out; the most telling one first.
+Candidates = Callable[[str, Sequence[str]], Sequence[str]]
 
 
 class Found(NamedTuple):
     """The end of a search."""
 
     first: str  # the first candidate with other graphs; "" if the last one has the graphs of the first
-    findings: Findings | None
+    findings: Findings
     between: Sequence[str]  # candidates that may be the first as well, because they could not be recorded
 
 
@@ -27,49 +29,39 @@ def first_changed_commit(repository: Repository, good: str, bad: str, compare: C
     A commit without a recording is passed over. Raises RecordingError if there is no recording of `bad`, or if `bad`
     does not descend from `good`.
     """
-    goods, skipped = [good], dict[str, str]()
-    findings = compare(bad)
-    if not findings.found:
-        return Found("", findings, ())
     if repository.candidates(good, [bad]):
         raise RecordingError(
             f"cannot bisect: {repository.title(bad)} does not descend from {repository.title(good)}; give an older "
             "commit as GOOD, for example their merge base"
         )
+    return _first_changed(good, bad, repository.candidates, compare)
+
+
+def first_changed_of(names: Sequence[str], compare: Compare) -> Found:
+    """Return the first of ordered names, such as interpreters, with other graphs than the first. Raises as above."""
+
+    def candidates(bad: str, goods: Sequence[str]) -> list[str]:
+        left = names[max(map(names.index, goods)) + 1 : names.index(bad)]
+        return sorted(left, key=lambda name: abs(2 * left.index(name) + 1 - len(left)))
+
+    return _first_changed(names[0], names[-1], candidates, compare)
+
+
+def _first_changed(good: str, bad: str, candidates: Candidates, compare: Compare) -> Found:
+    goods, skipped, findings = [good], set[str](), compare(bad)
+    if not findings.found:
+        return Found("", findings, ())
     while True:
-        left = [commit for commit in repository.candidates(bad, goods) if commit != bad]
-        middle = next((commit for commit in left if commit not in skipped), None)
+        left = [each for each in candidates(bad, goods) if each != bad]
+        middle = next((each for each in left if each not in skipped), None)
         if middle is None:
             return Found(bad, findings, left)
         try:
             found = compare(middle)
-        except RecordingError as error:
-            skipped[middle] = str(error)
-            continue
-        if found.found:
-            bad, findings = middle, found
-        else:
-            goods.append(middle)
-
-
-def first_changed_of(candidates: Sequence[str], compare: Compare) -> Found:
-    """Return the first of ordered candidates, such as interpreters, with other graphs than the first candidate's."""
-    good, bad = 0, len(candidates) - 1
-    skipped: set[int] = set()
-    findings = compare(candidates[bad])
-    if not findings.found:
-        return Found("", findings, ())
-    while True:
-        left = [place for place in range(good + 1, bad) if place not in skipped]
-        if not left:
-            return Found(candidates[bad], findings, candidates[good + 1 : bad])
-        middle = left[len(left) // 2]
-        try:
-            found = compare(candidates[middle])
         except RecordingError:
             skipped.add(middle)
             continue
         if found.found:
             bad, findings = middle, found
         else:
-            good = middle
+            goods.append(middle)

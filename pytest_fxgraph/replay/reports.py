@@ -54,6 +54,16 @@ def data_of(findings: Findings, unexpected: object) -> dict[str, object]:
     }
 
 
+def places_of_tests(replay: Replay) -> dict[str, tuple[str, int]]:
+    """Map each test to the line that asked for its first changed graph, for annotations."""
+    places: dict[str, tuple[str, int]] = {}
+    for changed in replay.changed.values():
+        file, _, line = changed.places[0].record.line.rpartition(":")
+        if line.isdecimal():
+            places.setdefault(changed.places[0].test, (file, int(line)))
+    return places
+
+
 def environments(replay: Replay) -> Mapping[str, str]:
     """Return the facts of both runs; a fact that differs has both values."""
     before, after = _environment(replay.before), _environment(replay.after)

@@ -10,7 +10,7 @@ from pytest_fxgraph.draw.run_page import run_page
 from pytest_fxgraph.recordings.records import RunRecord
 from pytest_fxgraph.replay.comparison import compare_recordings
 from pytest_fxgraph.replay.findings import findings_of
-from pytest_fxgraph.replay.reports import data_of, environments, report_of
+from pytest_fxgraph.replay.reports import data_of, environments, places_of_tests, report_of
 from pytest_fxgraph.report.annotations import Folders, annotations_of_run
 
 
@@ -47,6 +47,18 @@ def test_annotations_speak_of_graphs(findings, tmp_path):
     (annotation,) = annotations_of_run(report_of(findings), {}, Folders(*[tmp_path] * 3), by_cause=True)
 
     assert (annotation.title, annotation.lines) == ("graph a (symbolic Model) #1", ("torch.relu -> torch.sigmoid",))
+
+
+def test_an_annotation_stands_at_the_line_that_asked_for_the_graph(findings, tmp_path):
+    (changed,) = findings.replay.changed.values()
+    first = changed.places[0]
+    changed.places[0] = first._replace(record=first.record._replace(line="test_it.py:12"))
+    (tmp_path / "test_it.py").touch()
+    places = places_of_tests(findings.replay)
+
+    (annotation,) = annotations_of_run(report_of(findings), places, Folders(*[tmp_path] * 3), by_cause=True)
+
+    assert annotation.place == ("test_it.py", 12)
 
 
 def test_the_data_holds_everything(findings):
