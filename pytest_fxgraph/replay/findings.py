@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -132,29 +132,30 @@ class Findings:
 
 def findings_of(replay: Replay) -> Findings:
     """Return the findings of a comparison, the edit of most graphs first."""
-    found = [
-        *_edits(replay),
-        *_grouped("new graph", ((f"{each.record.kind} {each.record.model}", str(each)) for each in replay.new)),
-        *_grouped(
-            "vanished graph", ((f"{each.record.kind} {each.record.model}", str(each)) for each in replay.vanished)
-        ),
-        *_grouped("fact", ((_fact_words(each), str(each.place)) for each in replay.facts)),
-        *_grouped(
-            "outcome", ((f"{old or 'cut off'} -> {new or 'cut off'}", test) for test, old, new in replay.other_outcomes)
-        ),
-        *_grouped(
-            "left out",
-            (
-                (f"{each.kind} {each.model}: {each.before} -> {each.after} ({clipped(each.reason)})", each.test)
-                for each in replay.left_out
-            ),
-        ),
-        *_grouped(
-            "vanished test", (("in the base alone", test or "(outside any test)") for test in replay.vanished_tests)
-        ),
-        *_grouped("new test", (("in the change alone", test or "(outside any test)") for test in replay.new_tests)),
-    ]
-    return Findings(replay, found, [*_unknown(replay)])
+    others: dict[tuple[str, str], Finding] = {}
+    for sort, words, place in _others(replay):
+        others.setdefault((sort, words), Finding(sort, words)).places.append(place or "(outside any test)")
+    return Findings(replay, [*_edits(replay), *others.values()], [*_unknown(replay)])
+
+
+def _others(replay: Replay) -> Iterator[tuple[str, str, str]]:
+    """Yield sort, words and place of each change but the edits."""
+    for sort, places in (("new graph", replay.new), ("vanished graph", replay.vanished)):
+        for place in places:
+            yield sort, f"{place.record.kind} {place.record.model}", str(place)
+    for fact in replay.facts:
+        yield "fact", _fact_words(fact), str(fact.place)
+    for test, old, new in replay.other_outcomes:
+        yield "outcome", f"{old or 'cut off'} -> {new or 'cut off'}", test
+    for each in replay.left_out:
+        numbers = f"{each.before} -> {each.after}"
+        yield "left out", f"{each.kind} {each.model}: {numbers} ({clipped(each.reason)})", each.test
+    for sort, words, tests in (
+        ("vanished test", "in the base alone", replay.vanished_tests),
+        ("new test", "in the change alone", replay.new_tests),
+    ):
+        for test in tests:
+            yield sort, words, test
 
 
 def _unknown(replay: Replay) -> Iterator[str]:
@@ -166,10 +167,7 @@ def _unknown(replay: Replay) -> Iterator[str]:
                 "record the run again"
             )
     if not replay.graphs and not replay.new_tests:
-        yield (
-            "cannot tell: neither run made a graph that was kept; --fx-record-kinds module traces the models of suites "
-            "that run eagerly"
-        )
+        yield "cannot tell: neither run made a graph that was kept; give tests that run a model"
 
 
 def _edits(replay: Replay) -> list[Finding]:
@@ -202,14 +200,6 @@ def _diff(replay: Replay, changed: ChangedGraph, edit: Edit | None) -> list[str]
         return diff.hunks(lines_of_edit(edit))
     hunks = (diff.hunks(places_of(change)) for change in changed.difference.rest)
     return next(filter(None, hunks), [])
-
-
-def _grouped(sort: str, found: Iterable[tuple[str, str]]) -> list[Finding]:
-    """Return a finding for each text, with all its places."""
-    grouped: dict[str, Finding] = {}
-    for words, place in found:
-        grouped.setdefault(words, Finding(sort, words)).places.append(place)
-    return [*grouped.values()]
 
 
 def _fact_words(changed: ChangedFact) -> str:

@@ -63,8 +63,10 @@ class RecordedTrees:
         kept = self._cache / "recordings" / self._key(commit, interpreter)
         title = self._suite.repository.title(commit)
         if kept.is_dir() and not self._is_fresh:
-            self._tell(f"{title}: recorded before, in {kept}")
-            return Recording.read(RecordingStore(str(kept)))
+            recording = Recording.read(RecordingStore(str(kept)))
+            if not recording.cut_off:
+                self._tell(f"{title}: recorded before, in {kept}")
+                return recording
         with self._scratch() as scratch:
             tree = scratch / "tree"
             self._suite.repository.write_out(commit, tree)

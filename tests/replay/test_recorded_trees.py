@@ -25,13 +25,15 @@ class Runs:
         self.made = []
         self.status = 0
         self.modules = {}
+        self.ends = True
 
     def record(self, place, arguments, *, folder, python, environment, timeout):
         self.made.append((Path(folder), tuple(arguments), python, environment))
         index = RecordingStore(place).new_index(RunRecord("1-a", arguments, (), {}))
         index.add(GraphRecord("t", 0, "symbolic", "M", (Path(folder) / "model.py").read_text()))
         index.add(OutcomeRecord("t", "passed"))
-        index.add(EndRecord(1, 1, {name: str(file) for name, file in self.modules.items()}))
+        if self.ends:
+            index.add(EndRecord(1, 1, {name: str(file) for name, file in self.modules.items()}))
         index.close()
         return ChildRun(place, self.status, 1.0, "")
 
@@ -100,6 +102,17 @@ def test_another_commit_argument_interpreter_or_variable_is_another_recording(gi
     trees().of_commit(first)
     trees(is_fresh=True).of_commit(first)
     assert len(runs.made) == 6
+
+
+def test_a_recording_with_a_process_that_was_cut_off_is_made_again(git_folder, trees, runs):
+    commit = git_folder.commit({"model.py": "a"})
+    runs.ends = False
+    assert trees().of_commit(commit).cut_off
+    runs.ends = True
+
+    assert not trees().of_commit(commit).cut_off
+    assert not trees().of_commit(commit).cut_off
+    assert len(runs.made) == 2
 
 
 def test_the_run_of_a_base_stands_in_its_tree(git_folder, trees, runs, monkeypatch):
