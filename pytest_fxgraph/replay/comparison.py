@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord
 
+_FLOATS = re.compile(r"b?float|complex")
 _MOST_ALIGNED = 500  # graphs of a test that are aligned by content; their time grows by the square
 
 
@@ -83,9 +85,12 @@ class Replay:
         return self.same + changed + len(self.new) + len(self.vanished)
 
     def documents(self, changed: ChangedGraph) -> tuple[GraphDocument, GraphDocument]:
-        """Read both graphs. They are not held, because a recording may have more than fit into memory."""
+        """Read both graphs as they are compared.
+
+        They are not held, because a recording may have more than fit into memory.
+        """
         texts = self.texts(changed)
-        return decode(texts[0], changed.before), decode(texts[1], changed.after)
+        return _as_compared(decode(texts[0], changed.before)), _as_compared(decode(texts[1], changed.after))
 
     def texts(self, changed: ChangedGraph) -> tuple[str, str]:
         """Read the texts of both graphs."""
@@ -127,12 +132,28 @@ def _compare_graphs(replay: Replay, same: set[tuple[str, str]], place: Place, ol
         difference = compare_documents(*replay.documents(changed))
         if difference.is_empty:
             same.add(hashes)
-        else:  # without the records, which are as large as the graphs
-            replay.changed[hashes] = replace(changed, difference=replace(difference, records=({}, {})))
+        else:  # without the parts that are as large as the graphs
+            replay.changed[hashes] = replace(changed, difference=replace(difference, records=({}, {}), alignment=None))
     if hashes in replay.changed:
         replay.changed[hashes].places.append(place)
     else:
         replay.same += 1
+
+
+def _as_compared(document: GraphDocument) -> GraphDocument:
+    """Return a graph without the values of constant tensors of floats.
+
+    Few tests set a seed: a weight that a trace took for a constant has other values in each run.
+    """
+    state = [
+        record._replace(content=None) if record.kind == "constant" and _FLOATS.match(record.value) else record
+        for record in document.state
+    ]
+    modules = [
+        module if module.graph is None else module._replace(graph=_as_compared(module.graph))
+        for module in document.modules
+    ]
+    return replace(document, state=tuple(state), modules=tuple(modules))
 
 
 def _changed_counts(test: str, before: RecordedTest, after: RecordedTest) -> Iterator[ChangedCount]:

@@ -47,7 +47,7 @@ class Finding:
         where = [f"  in {counted(len(self.places), 'graph')}:"] if is_of_graphs else []
         places = first_lines([f"    {place}" for place in self.places], _MOST_PLACES, "    and {} more")
         return [
-            f"{SORTS[self.sort]}: {self.title or self.words}",
+            f"{SORTS[self.sort]}: {clipped(self.title or self.words)}",
             *where,
             *places,
             *(f"  {line}" for line in self.diff),
@@ -93,7 +93,7 @@ class Findings:
         }
         allowed = set().union(*matching.values())
         told = [
-            f"not expected: {SORTS[each.sort]}: {each.words}"
+            f"not expected: {SORTS[each.sort]}: {clipped(each.words)}"
             for each in self.found
             if each.sort != "new test" and id(each) not in allowed
         ]

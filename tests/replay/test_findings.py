@@ -59,6 +59,29 @@ def test_an_edit_at_other_places_of_other_graphs_is_told_without_places(findings
     assert two.found[0].lines()[:2] == [f"edit: {one.found[0].words}", "  in 2 graphs:"]
 
 
+def test_values_of_floats_do_not_count_and_those_of_integers_do(findings):
+    def function(values):
+        constant = torch.tensor(values)
+        return lambda x: x + constant
+
+    assert findings({"a": [function([1.0, 2.0])]}, {"a": [function([1.0, 3.0])]}).found == []
+    (edit,) = findings({"a": [function([1, 2])]}, {"a": [function([1, 3])]}).found
+    assert "[1, 2] -> [1, 3]" in edit.words
+    assert findings({"a": [function([1.0, 2.0])]}, {"a": [function([1.0])]}).summary.endswith("1 edit in 1 graph")
+
+
+def test_long_words_are_cut_in_text_and_whole_in_data(findings):
+    def function(first):
+        constant = torch.tensor([first, *range(40)])
+        return lambda x: x + constant
+
+    found = findings({"a": [function(1)]}, {"a": [function(2)]})
+
+    assert len(found.found[0].words) > 200
+    assert max(map(len, found.lines())) < 200
+    assert max(map(len, found.unexpected([]))) < 200
+
+
 def test_new_and_vanished_graphs_and_tests_are_told(findings, relu):
     found = findings({"a": [relu], "gone": [relu], "b": [relu]}, {"a": [relu, relu], "new": [relu], "b": []})
 
