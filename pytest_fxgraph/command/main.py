@@ -80,13 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.modules.setdefault(name, cast(Any, None))
     given = list(sys.argv[1:] if arguments is None else arguments)
     _never_fail_at_a_character(sys.stdout, sys.stderr)
-    verb = next((word for word in given if not word.startswith("-")), None)
-    parser = _parser(verb)
-    # argparse would take the first argument of pytest for a missing argument of ours.
-    end = given.index("--") if verb in _RUN_PYTEST and "--" in given else len(given)
     try:
-        options = parser.parse_args(given[:end])
-        options.arguments = given[end + 1 :]
+        options = parsed(given)
         status: int = options.run(options)
         sys.stdout.flush()
         return status
@@ -100,6 +95,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has seen enough. Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+
+
+def parsed(given: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line. Arguments of pytest, after `--`, are `arguments`. Raises SystemExit for wrong arguments."""
+    verb = next((word for word in given if not word.startswith("-")), None)
+    # argparse would take the first argument of pytest for a missing argument of ours.
+    end = given.index("--") if verb in _RUN_PYTEST and "--" in given else len(given)
+    options = _parser(verb).parse_args(given[:end])
+    options.arguments = [*given[end + 1 :]]
+    return options
 
 
 def _never_fail_at_a_character(*streams: TextIO) -> None:
