@@ -127,8 +127,9 @@ def _compare_graphs(replay: Replay, same: set[tuple[str, str]], place: Place, ol
         difference = compare_documents(*replay.documents(changed))
         if difference.is_empty:
             same.add(hashes)
-        else:  # without the records, which are as large as the graphs
-            replay.changed[hashes] = replace(changed, difference=replace(difference, records=({}, {})))
+        else:  # without the records and documents: 110 kB for a graph of 62 nodes, of 20,000 graphs 2 GB
+            small = replace(difference, records=({}, {}), alignment=None)
+            replay.changed[hashes] = replace(changed, difference=small)
     if hashes in replay.changed:
         replay.changed[hashes].places.append(place)
     else:
