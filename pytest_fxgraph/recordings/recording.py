@@ -31,7 +31,7 @@ class RecordedTest:
 
     def _end(self, record: OutcomeRecord) -> None:
         self.has_begun = True
-        if record.outcome == RERUN:
+        if record.outcome in ("", RERUN):  # the test begins, perhaps once more
             self.outcome = ""
             self.graphs.clear()
             self.left_out.clear()

@@ -65,6 +65,26 @@ def test_of_the_reruns_in_one_process_the_last_attempt_counts(write, read):
     assert ([each.graph for each in test.graphs], test.left_out, test.outcome) == (["y"], [], "passed")
 
 
+def test_a_test_that_begins_once_more_in_its_process_is_another_attempt(write, read):
+    write(
+        "1-a",
+        OutcomeRecord("t", ""),
+        graph("t", "x"),
+        OutcomeRecord("t", "failed"),
+        OutcomeRecord("t", ""),
+        graph("t", "y"),
+        OutcomeRecord("t", "passed"),
+    )
+    recording = read()
+    assert graphs_of(recording) == {"t": ["y"]}
+    assert recording.tests["t"].outcome == "passed"
+
+
+def test_a_test_that_began_and_was_cut_off_is_there_without_an_outcome(write, read):
+    write("1-a", OutcomeRecord("t", ""), ends=False)
+    assert read().tests["t"].outcome == ""
+
+
 def test_a_failure_stays_where_a_later_part_of_the_test_passes(write, read):
     write("1-a", OutcomeRecord("t", "failed"), OutcomeRecord("t", "passed"))
     assert read().tests["t"].outcome == "failed"
