@@ -72,30 +72,6 @@ def test_dynamo_and_aot_are_recorded_in_their_order(graphs_of):
     assert graphs_of(body) == [("dynamo", "Small"), ("aot", "Small"), ("aot", "Small")]
 
 
-def test_a_graph_of_aot_names_its_part(record):
-    recording = record("""
-        def test_it():
-            torch.compile(Small(), backend="aot_eager")(torch.ones(2, 4)).sum().backward()
-    """)
-    facts = [each.facts for each in recording.tests["test_suite.py::test_it"].graphs]
-    assert facts[1:] == [{"part": "forward"}, {"part": "backward"}]
-
-
-def test_the_facts_of_dynamo_are_breaks_recompiles_and_guards(record):
-    recording = record("""
-        def test_it():
-            compiled = torch.compile(Broken(), backend="eager")
-            compiled(torch.ones(2))
-            compiled(torch.ones(2), k=3)
-    """)
-    first, second, third = recording.tests["test_suite.py::test_it"].graphs
-    assert first.facts["breaks"] == ['builtin (print) in forward: print("a break")']
-    assert second.facts == {"breaks": [], "recompiles": [], "guards": ["k == 2"]}
-    [recompile] = third.facts["recompiles"]
-    assert recompile == 'forward behind the break at `print("a break")`: k: expected 2'
-    assert second.graph != third.graph
-
-
 def test_fixtures_have_one_record_for_each_graph_that_they_get(record):
     source = """
         def test_it(fx_trace, fx_capture, fx_equivalence, fx_transform):
@@ -108,9 +84,12 @@ def test_fixtures_have_one_record_for_each_graph_that_they_get(record):
 
         def test_golden(fx_golden):
             assert Small() == fx_golden
+
+        def test_table(fx_table):
+            assert Small() == fx_table
     """
     recording = record(source, "--fx-update-golden")
-    record.result.assert_outcomes(passed=2)
+    record.result.assert_outcomes(passed=3)
     graphs = recording.tests["test_suite.py::test_it"].graphs
     assert [(each.kind, each.model.removeprefix("test_suite.")) for each in graphs] == [
         *(
@@ -121,8 +100,9 @@ def test_fixtures_have_one_record_for_each_graph_that_they_get(record):
             ("fixture", "Small"),
         ),
     ]
-    [golden] = recording.tests["test_suite.py::test_golden"].graphs
-    assert (golden.kind, golden.model, golden.graph) == ("fixture", "test_suite.Small", graphs[0].graph)
+    for test in ("test_golden", "test_table"):
+        [graph] = recording.tests[f"test_suite.py::{test}"].graphs
+        assert (graph.kind, graph.model, graph.graph) == ("fixture", "test_suite.Small", graphs[0].graph)
 
 
 def test_a_graph_that_no_document_holds_is_left_out_with_its_reason(record):
