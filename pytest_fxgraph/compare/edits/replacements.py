@@ -331,7 +331,34 @@ def _regions_and_moves(graph: ComparedGraph) -> tuple[list[Region], dict[int, Oc
     regions = regions_of(graph)
     gone = [region for region in regions if not region.obtained]
     come = [region for region in regions if not region.expected]
-    return regions, _moved(graph, gone, come) | _exchanged(graph, regions)
+    moved = _moved(graph, gone, come) | _exchanged(graph, regions)
+    return regions, moved | _casts_around(graph, gone, is_added=False) | _casts_around(graph, come, is_added=True)
+
+
+def _casts_around(graph: ComparedGraph, regions: Sequence[Region], is_added: bool) -> dict[int, Occurrence | None]:
+    """Find a cast before and a cast after one operator; a map as of `_moved`."""
+    index = graph.obtained if is_added else graph.expected
+    casts = []
+    for region in regions:
+        own = region.obtained or region.expected
+        calls = _without_read_dtypes(index, without_tensors(index, own))
+        if _kind_of(index, calls, "inserted") == "cast":
+            casts.append((region, own, operator_name(index, calls[-1])))
+    before = {reader: cast for cast in casts for n in cast[1] for reader, _ in index.users[n] if reader not in cast[1]}
+    found: dict[int, Occurrence | None] = {}
+    for late, own, name in casts:
+        read = {n for position in own for n in index.inputs[position]} - {*own}
+        for between in read & before.keys():
+            early, _, early_name = before[between]
+            if early is late or id(early) in found or id(late) in found:
+                continue
+            where = common_path((early.where, late.where))
+            both = Region(early.expected + late.expected, early.obtained + late.obtained, where)
+            both.changes = early.changes + late.changes
+            computed = "is computed" if is_added else "is no longer computed"
+            text = f"{described_node(index, between, where)} {computed} between two casts ({early_name}, {name})"
+            found |= {id(early): _site(graph, both, "cast", text, [text]), id(late): None}
+    return found
 
 
 def _moved_calls(graph: ComparedGraph, regions: Sequence[Region]) -> Iterator[Occurrence]:

@@ -58,6 +58,22 @@ GRAPHS = {
         "%b = torch.softmax(%t)\nreturn %b",
         [".to inserted after exp"],
     ),
+    "casts around an operator": (
+        SCORES,
+        "%x = input x\n%a = torch.exp(%x)\n%f = .float(%a)\n%b = torch.softmax(%f)\n%h = .half(%b)\nreturn %h",
+        ["softmax is computed between two casts (float, half)"],
+    ),
+    "casts around an operator removed": (
+        "%x = input x\n%a = torch.exp(%x)\n%f = .float(%a)\n%b = torch.softmax(%f)\n%h = .half(%b)\nreturn %h",
+        SCORES,
+        ["softmax is no longer computed between two casts (float, half)"],
+    ),
+    "two casts apart": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.softmax(%a)\n%c = torch.sin(%b)\nreturn %c",
+        "%x = input x\n%f = .float(%x)\n%a = torch.exp(%f)\n%b = torch.softmax(%a)\n%h = .half(%b)\n"
+        "%c = torch.sin(%h)\nreturn %c",
+        [".float inserted after input x", ".half inserted after softmax"],
+    ),
     "another result with other values": (
         "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn %a : float32[2]",
         "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn (%a, %x) : (float32[2], float32[2])",
