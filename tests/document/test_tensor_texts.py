@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from pytest_fxgraph.document.tensor_texts import constant_text, digest, inline_tensor_text, tensor_text, value_of
+from pytest_fxgraph.document.tensor_texts import (
+    computed_text,
+    constant_text,
+    digest,
+    inline_tensor_text,
+    tensor_text,
+    value_of,
+)
 
 
 def test_dtypes_have_one_name():
@@ -176,3 +183,15 @@ def test_odd_numbers_come_back_from_their_text(value, dtype):
     text = constant_text(tensor, "exact")
 
     assert torch.equal(torch.tensor(eval(text, {"inf": math.inf}), dtype=dtype), tensor)
+
+
+def test_texts_of_large_tables_alone_are_kept():
+    known: dict = {}
+    small, large, sparse = torch.arange(64.0), torch.arange(65.0), torch.eye(9).to_sparse()
+
+    texts = [computed_text(each, "exact", known) for each in (small, large, large.clone(), sparse)]
+
+    assert texts == [constant_text(each, "close") for each in (small, large, large, sparse)]
+    assert list(known.values()) == [constant_text(large, "close")]
+    assert computed_text(large, "shape", known) is None
+    assert computed_text(large.to("meta"), "exact", known) is None

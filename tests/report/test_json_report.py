@@ -14,6 +14,7 @@ def test_a_report_leaves_out_the_texts_of_goldens():
     data = json.loads(json_text(RunReport("1 golden differs", RECORD, [OUTCOME], ["golden/u/u.yaml"], ["hello"])))
 
     assert data["summary"] == "1 golden differs"
+    assert data["format"] == 1
     assert data["outcomes"][0]["headline"] == "words"
     assert not {"new_text", "received"} & data["outcomes"][0].keys()
     assert (data["unused"], data["sections"]) == (["golden/u/u.yaml"], ["hello"])
@@ -32,3 +33,12 @@ def test_half_a_surrogate_pair_in_an_id_is_no_obstacle(tmp_path):
     path.write_text(json_text(RunReport("", record)), encoding="utf-8")
 
     assert read_record(path) == record
+
+
+def test_a_report_has_a_line_for_each_field_in_the_order_of_the_names():
+    lines = json_text(RunReport("", RECORD)).split("\n")
+
+    names = [line.split('"')[1] for line in lines if line.startswith(' "')]
+    assert names == sorted(names)
+    assert len(names) == 9
+    assert (lines[0], lines[-2:]) == ("{", ["}", ""])

@@ -413,6 +413,19 @@ def test_an_edit_of_a_model_has_its_words_and_places(name):
     assert [[site.where for site in edit.sites] for edit in edits] == places
 
 
+@pytest.mark.parametrize(("times", "other_times"), [(3, 2), (2, 4)])
+def test_runs_of_a_module_name_the_nodes_that_are_gone_or_new(times, other_times):
+    (edit,) = diff_graphs(Repeated(times).eval(), Repeated(other_times).eval()).edits
+    (site,) = edit.sites
+
+    more = 3 * abs(times - other_times)
+    assert edit.text == f"3 operators (LayerNorm, Linear, add) run {times} -> {other_times} times"
+    assert (site.where, len(site.expected), len(site.obtained)) == (
+        *("layer",),
+        *((more, 0) if times > other_times else (0, more)),
+    )
+
+
 def test_quantized_modules_are_one_edit():
     linear = "%x = input x\n%a = self.fc(%x)\nreturn %a"
     kinds = "torch.nn.Linear", "torch.ao.nn.quantized.dynamic.Linear"
