@@ -22,6 +22,7 @@ class Replacements:
     def __init__(self) -> None:
         self.missing: dict[str, tuple[str, str]] = {}  # by kind: a module and the attribute that it lacks
         self._found: set[str] = set()
+        self._asked: set[str] = set()  # modules that the other finders look for
         self._wanted: dict[str, list[Callable[[ModuleType], None]]] = {}
         self._undo: list[tuple[Any, str, Any, Any]] = []  # owner, name, original, replacement
 
@@ -54,17 +55,22 @@ class Replacements:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module as the other finders do, and replace after its import."""
-        if fullname not in self._wanted:
+        # Another finder may ask all finders again, such as the one of a recording around this one.
+        if fullname not in self._wanted or fullname in self._asked:
             return None
-        found = (each.find_spec(fullname, path, target) for each in sys.meta_path if each is not self)
-        spec = next(filter(None, found), None)
+        self._asked.add(fullname)
+        try:
+            found = (each.find_spec(fullname, path, target) for each in [*sys.meta_path] if each is not self)
+            spec = next(filter(None, found), None)
+        finally:
+            self._asked.discard(fullname)
         loader: Any = None if spec is None else spec.loader
         if not hasattr(loader, "exec_module"):
             return spec
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module  # the one of the class serves again
+            vars(loader).pop("exec_module", None)  # the one of the class serves again
             execute(module)
             self._imported(module)
 

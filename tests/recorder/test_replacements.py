@@ -67,3 +67,22 @@ def test_a_missing_function_is_noted_unless_another_place_has_the_kind(module, p
     replacements.begin()
     replacements.end()
     assert replacements.missing == {"kind": (module, path)}
+
+
+def test_two_recordings_and_a_finder_that_asks_all_find_a_module_once_each(module, monkeypatch):
+    class AsksAll:
+        def find_spec(self, name, path=None, target=None):
+            found = (each.find_spec(name, path, target) for each in sys.meta_path if each is not self)
+            return next(filter(None, found), None) if name == module else None
+
+    both = Replacements(), Replacements()
+    for each in both:
+        each.add("kind", [(module, "A.f")], plus_one)
+        each.begin()
+    monkeypatch.setattr(sys, "meta_path", [AsksAll(), *sys.meta_path])
+    import replaced_here
+
+    assert replaced_here.A().f() == 3
+    for each in reversed(both):
+        each.end()
+    assert replaced_here.A().f() == 1
