@@ -95,6 +95,16 @@ def test_the_setting_that_makes_a_difference_is_found(repeat, cause, constant):
     assert [(each.place, each.causes) for each in result.unstable] == [("t (symbolic function)", [cause])]
 
 
+def test_a_graph_that_differs_under_equal_settings_gets_no_other_cause(repeat):
+    result, _ = repeat(
+        Runs(lambda number, environment: {"t": number, "u": 100 + int(environment["PYTHONHASHSEED"])}), 2
+    )
+    assert {each.place: each.causes for each in result.unstable} == {
+        "t (symbolic function)": [UNSET],
+        "u (symbolic function)": ["hash seed"],
+    }
+
+
 def test_graphs_of_one_cause_and_one_edit_are_told_together(repeat):
     def graphs(number, environment):
         seed = int(environment["PYTHONHASHSEED"])
