@@ -108,6 +108,7 @@ def test_a_rerun_counts_once(record):
     assert (test.outcome, [each.order for each in test.graphs]) == ("passed", [0, 1])
 
 
+@pytest.mark.slow
 def test_workers_record_and_the_controller_tells(pytester, head, plain):
     pytest.importorskip("xdist")
     pytester.makepyfile(test_suite=head + f"@pytest.mark.parametrize('n', range(4))\ndef test_it(n):\n    {TRACE}\n")

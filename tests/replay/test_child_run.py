@@ -65,6 +65,7 @@ def test_unknown_statuses_are_named():
     assert "signal 77" in ChildRun("place", -77, 0.0, "").problem
 
 
+@pytest.mark.slow
 def test_a_run_beyond_its_time_is_ended(tmp_path):
     folder = write(tmp_path, "import time\ndef test_a(): time.sleep(600)")
 
@@ -79,6 +80,7 @@ def test_an_interpreter_that_is_not_there_is_an_error(tmp_path):
         record_in_child(str(tmp_path / "kept"), [], folder=tmp_path, python="/no/python")
 
 
+@pytest.mark.slow
 def test_the_environment_replaces_the_own(tmp_path):
     folder = write(tmp_path, "import os\ndef test_a(): assert os.environ['WORD'] == 'given'")
 
@@ -87,7 +89,7 @@ def test_the_environment_replaces_the_own(tmp_path):
     assert run.status == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_run_and_its_children(tmp_path, number):
     child = f"import subprocess, sys\ndef test_a():\n    subprocess.run([{sys.executable!r}, '-c', {_WAITS!r}])"
     folder = write(tmp_path, child)
