@@ -19,6 +19,8 @@ from pytest_fxgraph.errors import RecordingError
 
 _GRACE = 10  # seconds between the request to end and the end by force
 _STDERR = 2
+# Written code would change the checkout. A cache of AOT that is warm makes no graphs.
+_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 # pytest's exit statuses after which a recording cannot be compared, with the next step.
 _NOT_USABLE = {
     2: "pytest was interrupted, or could not collect the tests; its output names the error",
@@ -60,12 +62,12 @@ def record_in_child(
 ) -> ChildRun:
     """Run `PYTHON -m pytest --fx-record PLACE ARGUMENTS` in a folder and wait for its end.
 
-    The output of pytest goes to stderr. The run writes no compiled files beside the sources. `environment` replaces
-    the environment of this process. `place` is a URL or an absolute path. An interrupt ends the run and its children.
-    Raises RecordingError if the interpreter cannot be started.
+    The output of pytest goes to stderr. The run writes no compiled files beside the sources, and takes no graph from
+    AOT's cache. `environment` replaces the environment of this process. `place` is a URL or an absolute path. An
+    interrupt ends the run and its children. Raises RecordingError if the interpreter cannot be started.
     """
     command = [python, "-m", "pytest", "--fx-record", place, *arguments]
-    given = {**(os.environ if environment is None else environment), "PYTHONDONTWRITEBYTECODE": "1"}
+    given = {**(os.environ if environment is None else environment), **_ENVIRONMENT}
     begin = time.monotonic()
     try:
         # A group of its own: the end of the run is the end of its workers, too.

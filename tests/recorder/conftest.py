@@ -6,6 +6,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+# Runs within this process forget the modules that they import, and the parser of YAML does not stand a second import.
+import pytest_fxgraph.document.decoding  # noqa: F401
 from pytest_fxgraph.recordings.recording import Recording
 from pytest_fxgraph.recordings.store import RecordingStore
 
