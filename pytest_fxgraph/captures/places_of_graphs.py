@@ -15,7 +15,10 @@ PLACES_OF_GRAPHS: Mapping[str, Sequence[tuple[str, str]]] = {
     "make_fx": [("torch.fx.experimental.proxy_tensor", "_MakefxTracer.trace")],
     "dynamo": [("torch._dynamo.output_graph", "OutputGraph.call_user_compiler")],
     "guards": [("torch._dynamo.guards", "CheckFunctionManager.__init__")],
-    "recompiles": [("torch._dynamo.convert_frame", "get_and_maybe_log_recompilation_reasons")],
+    "recompiles": [
+        ("torch._dynamo.convert_frame", "get_and_maybe_log_recompilation_reasons"),
+        ("torch._dynamo.convert_frame", "get_and_maybe_log_recompilation_reason"),
+    ],
     # AOT autograd hands each finished graph to this function, whether or not the log is on.
     "aot": [
         (f"{_AOT}graph_capture", "lazy_format_graph_code"),

@@ -157,8 +157,8 @@ class WatchedFunctions:
                 from pytest_fxgraph.recorder.compilations import guards_of_compilation
 
                 function, facts = waiting
-                # The first is the code, and the second is the owner of the guards.
-                output_graph = [*args[2:], *(kwargs[name] for name in ("output_graph",) if name in kwargs)][0]
+                # Its place among the arguments differs between releases.
+                output_graph = next((each for each in (*args[1:], *kwargs.values()) if hasattr(each, "guards")), None)
                 facts["guards"] = guards_of_compilation(function, output_graph)
 
         return replacement

@@ -93,7 +93,9 @@ def test_the_environment_replaces_the_own(tmp_path):
 def test_a_signal_ends_the_run_and_its_children(tmp_path, number):
     child = f"import subprocess, sys\ndef test_a():\n    subprocess.run([{sys.executable!r}, '-c', {_WAITS!r}])"
     folder = write(tmp_path, child)
-    command = f"from pathlib import Path; from {record_in_child.__module__} import record_in_child as run; "
+    # The children of a shell's background job ignore SIGINT.
+    command = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command += f"from pathlib import Path; from {record_in_child.__module__} import record_in_child as run; "
     command += f"run({str(tmp_path / 'kept')!r}, ['-q'], folder=Path({str(folder)!r}))"
     process = subprocess.Popen([sys.executable, "-c", command], stderr=subprocess.DEVNULL)
     while not (folder / "began").exists():
