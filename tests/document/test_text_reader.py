@@ -100,6 +100,12 @@ def test_each_section_is_read_in_any_order():
     assert document.cost is None
 
 
+def test_titles_below_a_common_margin_are_known():
+    lines = ["", "  input x", "  return %x", "  notes:", "    one", ""]
+
+    assert read_document(list(enumerate(lines))).notes == ("one",)
+
+
 def test_a_text_without_titles_has_empty_sections():
     document = read("input x\nreturn %x")
 
@@ -207,6 +213,8 @@ def test_graphs_lie_in_graphs_at_most_64_levels_deep():
     document = read(nested(64))
 
     assert document_lines(document) == nested(64).split("\n")
+    modules = list(enumerate(nested(64).split("\n")[2:]))
+    assert read_sections([(1, "no nodes")], {"modules": modules}) == document
     assert refusal(nested(65)) == ("graphs lie in graphs deeper than 64 levels", 3 * 65 + 1)
 
 

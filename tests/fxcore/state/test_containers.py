@@ -469,7 +469,7 @@ def test_known_modules_and_containers_keep_their_first_contents():
 def test_modules_that_are_added_later_are_compared_too():
     first, second = nn.Linear(1, 1), nn.Linear(1, 1)
     containers = saved(first)
-    containers.add_modules([("second", second)])
+    containers.add_modules([("first", first), ("second", second)])
     assert containers.are_unchanged()
 
     second.bias = None
