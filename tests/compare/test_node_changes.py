@@ -83,6 +83,13 @@ def test_added_and_removed_nodes_have_their_calls_and_their_readers_are_not_list
     ]
 
 
+def test_a_removed_node_is_a_record_under_its_old_name():
+    _, records = compared("%x = input x\n%r = g(%x, k=1)\nreturn %x", "%x = input x\nreturn %x")
+
+    removed = {"target": "call_function g", "args": ["%x"], "kwargs": {"k": "1"}}
+    assert records.of_section("nodes") == {"r (removed)": (removed, None)}
+
+
 def test_an_added_input_is_a_change_of_the_signature():
     comparison, records = compared("%x = input x\nreturn %x", "%x = input x\n%y = input y\nreturn %x")
 
@@ -110,16 +117,53 @@ def test_a_reader_of_another_tensor_in_place_of_a_removed_one_is_listed():
 
 def test_nodes_beyond_the_limits_are_counted(monkeypatch):
     monkeypatch.setattr(node_changes, "MOST_PRESENCES", 1)
-    monkeypatch.setattr(node_changes, "MOST_CHANGES", 3)
-    expected = "%x = input x\n%a = f(%x, 1)\n%b = f(%x, 1, k=1)\n%c = f(%x, 1)\nreturn (%a, %b, %c)"
-    obtained = (
-        "%x = input x\n%a = f(%x, 2)\n%b = f(%x, 2, k=2)\n%c = f(%x, 2)\n%m = g(%x)\n%n = g(%x)\nreturn (%a, %b, %c)"
-    )
+    monkeypatch.setattr(node_changes, "MOST_CHANGES", 4)
+    expected = "%x = input x\n%a = f(%x, 1)\n%b = f(%x, 1, k=1)\n%c = f(%x, 1)\n%d = f(%x, 1)\nreturn %x"
+    obtained = expected.replace("1", "2").replace("return", "%m = g(%x)\n%n = g(%x)\nreturn")
     comparison, records = compared(expected, obtained)
 
-    assert [change.where for change in comparison.changes(changed_fields(records))] == ["a", "b", "b", "m"]
-    assert comparison.omitted == [(3, 3), (-1, 5)]
+    assert [change.where for change in comparison.changes(changed_fields(records))] == ["a", "b", "b", "c", "m"]
+    assert comparison.omitted == [(4, 4), (-1, 6)]
     assert comparison.room == 0
+
+
+def test_a_node_at_the_front_may_be_added():
+    comparison, records = compared("%y = input y\nreturn %y", "%x = get x\n%y = input y\nreturn %y")
+
+    (change,) = comparison.changes(changed_fields(records))
+    assert (change.action, change.where, change.expected, change.obtained) == ("added", "x", "", "self.x")
+    assert records.of_section("nodes") == {"x": (None, {"target": "get_attr x", "args": [], "kwargs": {}})}
+
+
+def test_a_reader_of_another_node_in_place_of_the_first_is_listed():
+    expected = "%x = input x\n%a = f(%x)\n%b = h(%a)\nreturn %b"
+    obtained = "%a = f()\n%x = input x\n%b = h(%x)\nreturn %b"
+
+    assert ("wiring", "changed", "b", "args[0]", "%a", "%x") in listed(expected, obtained)
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "fields"),
+    [
+        ("f(%r, 1)", "f(%x, 2)", ["args[1]"]),
+        ("f(%x, 1)", "f(%n, 2)", ["args[1]"]),
+        ("f([%x, %y], 1)", "f([%n, %y], 2)", ["args[1]"]),
+        ("f([%r, %y], 1)", "f([%x, %y], 2)", ["args[1]"]),
+        ("f([%x, %y], 1)", "f([%y, %y], 2)", ["args[0]", "args[1]"]),
+        ("f([%r, %y], 1)", "f([%x, %x], 2)", ["args[0]", "args[1]"]),
+        ("f([%x, 1])", "f([%n, 2])", ["args[0]"]),
+        ("f([%x], 1)", "f([%n, %n], 2)", ["args[0]", "args[1]"]),
+        ("f(%w, 1)", "f(%x, 2)", ["args[0]", "args[1]"]),
+        ("f('a (removed)', %r)", "f('a', %x)", ["args[0]"]),
+    ],
+)
+def test_references_to_listed_nodes_are_no_change_beside_a_changed_argument(expected, obtained, fields):
+    frame = "%x = input x\n%y = input y\n{}\n%a = {}\nreturn 1"
+    removed = "%w = get w\n%r = g(%x)"
+
+    found = listed(frame.format(removed, expected), frame.format("%n = k(%x)", obtained))
+
+    assert [change[3] for change in found if change[2] == "a"] == fields
 
 
 # Changed nodes.
