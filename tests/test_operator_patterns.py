@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import sys
 import types
 
@@ -166,6 +167,7 @@ def test_a_list_shows_twelve_texts_and_counts_the_others():
         ("softmax2d", "did you mean 'softmax'"),
         ("Linear", "did you mean 'torch.nn.Linear'"),
         ("edge.aten.negg", "did you mean 'edge.aten.neg'"),
+        ("torch.pi", "it is not the name of any operator known here"),
         ("edge.torch.neg", "it is not the name of any operator known here"),
     ],
 )
@@ -173,6 +175,14 @@ def test_a_target_that_could_never_match_is_refused(target, words):
     message = refusal(validate_target, target, calls_of(torch.neg))
 
     assert words in message
+
+
+def test_three_names_of_other_modules_and_three_similar_names_are_shown():
+    same = re.findall(r"'[\w.]+\.conv2d'", refusal(validate_target, "conv2d", calls_of(torch.neg)))
+    similar = re.search("did you mean (.*)\\?", refusal(validate_target, "reluu", calls_of(torch.neg)))
+
+    assert len(same) == 3
+    assert similar[1].count(", ") == 2
 
 
 def test_the_nearest_names_hold_a_called_name_and_a_name_of_its_own_module():
@@ -197,6 +207,7 @@ def test_the_nearest_names_hold_a_called_name_and_a_name_of_its_own_module():
         "operator.add",
         "aten.neg",
         "aten.neg.default",
+        "aten.add",
         "aten.add.Tensor",
         "higher_order.cond",
         "edge.aten.neg.default",
@@ -252,6 +263,8 @@ def test_a_name_that_no_loaded_or_installed_module_has_is_refused(target):
         ([nn.Linear], aten.relu.default, "here it is 'aten.linear'"),
         (["aten.batch_norm*"], torch.batch_norm, "here it is 'torch.batch_norm'"),
         (["edge.aten.neg*"], aten.relu.default, "not edge (it calls aten.relu.default)"),
+        (["tor?h.relu"], aten.relu.default, "tor?h.relu could never match: the graph speaks aten and not torch "),
+        ([torch.neg], aten.relu.default, "here it is 'operator.neg' or 'aten.neg' or 'prims.neg'; or with a glob"),
         (["aten.linear*"], "fc", "here it is 'torch.nn.Linear' or 'torch.nn.functional.linear'"),
     ],
 )

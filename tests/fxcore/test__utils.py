@@ -20,6 +20,7 @@ def test_what_is_seen_of_nodes_is_what_torch_sees():
         stack = utils.first_call_function_nn_module_stack(graph)
         stacks = str(stack and {name: (path, kind.__name__) for name, (path, kind) in stack.items()})
         nothing = utils.first_call_function_nn_module_stack(fx.Graph())
-        return stacks, nothing, [utils.get_node_context(node, count) for node in (add, output) for count in (1, 2, 3)]
+        contexts = [utils.get_node_context(node, count) for node in (add, output) for count in (1, 2, 3)]
+        return stacks, nothing, contexts, utils.get_node_context(output)
 
     assert_same_success(looks)

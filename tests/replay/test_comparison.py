@@ -96,6 +96,7 @@ def test_a_pair_of_graphs_is_compared_once_however_many_tests_make_it(tmp_path, 
         ("abc", "axc", 2, [("b", "x")], 0, 0),
         ("aab", "ab", 2, [], 0, 1),
         ("", "ab", 0, [], 2, 0),
+        ("b", "ab", 1, [], 1, 0),
     ],
 )
 def test_graphs_of_a_test_are_paired_by_content_and_then_by_model(

@@ -37,6 +37,13 @@ def test_a_commit_is_written_out_and_nothing_else_changes(git_folder, tmp_path):
     assert everything(git_folder.path) == before
 
 
+def test_a_commit_that_git_cannot_read_is_an_error_with_its_words(git_folder, repository, tmp_path):
+    git_folder.commit({"a.py": "1"})
+
+    with pytest.raises(RecordingError, match=r"git read-tree failed in .*: fatal: [^;]*no-such-commit"):
+        repository.write_out("no-such-commit", tmp_path / "out")
+
+
 def test_a_submodule_comes_at_its_commit(git_folder, new_git_folder, tmp_path):
     inner = new_git_folder("inner")
     inner.commit({"part.py": "old"})
