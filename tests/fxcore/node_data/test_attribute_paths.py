@@ -8,6 +8,7 @@ from torch import nn
 
 from fxcore.node_data import attribute_paths
 from fxcore.node_data.attribute_paths import (
+    attribute_of,
     copy_attribute,
     delete_attribute,
     get_attribute,
@@ -163,3 +164,10 @@ def test_modules_on_the_way_have_containers_of_their_own(no_replaced_init):
     assert list(other_parent._parameters) == ["bias"]
     assert vars(one_parent).keys() == vars(nn.Module()).keys()
     assert [type(value) for value in vars(one_parent).values()] == [type(value) for value in vars(nn.Module()).values()]
+
+
+def test_a_child_of_a_scripted_module_is_an_attribute():
+    scripted = torch.jit.script(nn.Sequential(nn.ReLU()))
+
+    assert attribute_of(scripted, "0").original_name == "ReLU"
+    assert attribute_of(scripted, "training") is True

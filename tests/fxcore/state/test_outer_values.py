@@ -97,3 +97,31 @@ def test_the_first_change_is_told_until_the_holder_is_gone():
     assert values.first_change()[0].shown_change(values.first_change()[1]) == ("1", "missing")
     del holder
     assert values.first_change() is None
+
+
+def makes_reader(holder):
+    holder.size = 1
+
+    def reader():
+        other = holder.other
+        return (
+            other,
+            holder.size,
+        )
+
+    return reader
+
+
+def value_read_by(*codes):
+    return OuterValue(None, "size", "holder.size", 1, 1, [*codes], loads=("LOAD_ATTR",))
+
+
+def test_the_line_of_a_read_is_in_the_code_or_in_a_function_inside_and_a_write_is_no_read():
+    value = value_read_by(value_of.__code__, makes_reader.__code__)
+    line = makes_reader.__code__.co_firstlineno + 7
+
+    assert value.line_of_read() == line
+    assert value.codes == [makes_reader.__code__]
+    assert value.place == f"{makes_reader.__code__.co_filename}:{line}: holder.size,"
+    assert value_read_by(makes_reader(Holder()).__code__).line_of_read() == line
+    assert value_read_by(value_of.__code__).line_of_read() == 0
