@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.documents import document
@@ -65,3 +67,15 @@ def test_a_call_that_reads_another_module_is_no_exchange():
     edits = compare_documents(before, after).edits
 
     assert [edit.text for edit in edits if edit.kind != "output"] == ["f reads b in place of a"]
+
+
+def test_modules_that_no_longer_read_each_other_are_no_exchange():
+    before, after = (stack(*names, is_residual=True) for names in (("attn", "mlp"), ("mlp", "attn")))
+    nodes = [node._replace(args=("%x",)) if node.name == "attn_0_in" else node for node in after.nodes]
+
+    moved = [
+        edit for edit in compare_documents(before, replace(after, nodes=tuple(nodes))).edits if edit.kind == "moved"
+    ]
+
+    assert [edit.text for edit in moved] == ["mlp moved from after to before attn"]
+    assert [site.where for site in moved[0].sites] == ["layers.1", "layers.2"]

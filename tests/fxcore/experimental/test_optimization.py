@@ -331,6 +331,19 @@ def test_the_larger_set_keeps_its_name():
     assert sets.size[name] == 3
 
 
+@pytest.mark.parametrize("joined", [(0, 1), (1, 0)])
+def test_of_two_sets_of_one_size_the_first_gives_the_name_as_in_torch(joined):
+    def sets(module):
+        found = module.UnionFind(3)
+        sizes = list(found.size)
+        for number in range(2):
+            found.make_set(number)
+        found.join(*joined)
+        return found.parent, sizes, found.size
+
+    assert sets(ours) == sets(theirs) == ([joined[0]] * 2 + [None], [0, 0, 0], [2 - joined[0], 1 + joined[0], 0])
+
+
 def test_only_modules_on_the_cpu_and_of_single_precision_are_optimized():
     graph = fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2))).graph
     (node,) = graph.find_nodes(op="call_module", target="0")
