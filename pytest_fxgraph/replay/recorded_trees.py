@@ -28,6 +28,7 @@ from pytest_fxgraph.report.printable import listed
 _TELLING = ("TORCH", "PYTORCH", "PYTEST_", "PYTHON", "CUDA", "OMP_", "MKL_", "FX")
 _OF_THIS_PROCESS = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID")
 _MOST_NAMED = 4
+_PLUGIN = ("-p", "pytest_fxgraph.replay.seeded_run")
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class RecordedTrees:
         run = record_in_child(
             str(place),
             # The cache of pytest is not to appear in the checkout.
-            ["-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)],
+            [*_PLUGIN, "-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)],
             folder=folder,
             python=interpreter.path,
             environment=environment_for(tree, checkout, roots),
