@@ -139,6 +139,7 @@ def _both_recordings(options: argparse.Namespace) -> Iterator[tuple[Recording, R
                 f"cannot compare with {options.base} and with {options.python} at once: --python compares two "
                 "environments at one commit; leave one of the two out"
             )
+        trees.interpreter(options.python)  # before the first run, which may take long
         with trees.of_checkout() as before, trees.of_checkout(options.python) as after:
             yield before, after
         return

@@ -31,7 +31,8 @@ def add_store(commands: Any) -> None:
         "prune",
         help="remove old recordings",
         description="Removes the indexes of processes that started longer ago, and the graphs that no other index "
-        "needs. A graph of the last day stays, because a running process may need it.",
+        "needs. A graph of the last day stays, because a running process may need it; with an age below a day, a graph "
+        "of that age stays.",
     )
     prune.add_argument("--older-than", metavar="AGE", type=_age, required=True, help="30d, 12h or 2w")
     prune.add_argument("--dry-run", action="store_true", help="print the files, and remove none")

@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from pytest_fxgraph.report.printable import listed
 _TELLING = ("TORCH", "PYTORCH", "PYTEST_", "PYTHON", "CUDA", "OMP_", "MKL_", "FX")
 _OF_THIS_PROCESS = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID")
 _MOST_NAMED = 4
+_PLUGIN = ("-p", "pytest_fxgraph.replay.seeded_run")
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,11 @@ class RecordedTrees:
 
         Raises RecordingError if the run leaves no whole recording, or if it imported the checkout's code.
         """
-        interpreter = self._interpreter(python)
+        interpreter = self.interpreter(python)
         kept = self._cache / "recordings" / self._key(commit, interpreter)
         title = self._suite.repository.title(commit)
         if kept.is_dir() and not self._is_fresh:
-            recording = Recording.read(RecordingStore(str(kept)))
+            recording = _recording_of(commit, kept)
             if not recording.cut_off:
                 self._tell(f"{title}: recorded before, in {kept}")
                 return recording
@@ -79,18 +80,19 @@ class RecordedTrees:
             if kept.exists():  # a recording that is to be fresh, or that another process wrote meanwhile
                 shutil.rmtree(kept)
             os.replace(place, kept)
-        return Recording.read(RecordingStore(str(kept)))
+        return _recording_of(commit, kept)
 
     @contextmanager
     def of_checkout(self, python: str = sys.executable) -> Iterator[Recording]:
         """Record the checkout as it is; the recording is gone when the context ends. Raises as `of_commit` does."""
-        interpreter = self._interpreter(python)
+        interpreter = self.interpreter(python)
         with self._scratch() as scratch:
             self._tell(f"the checkout: recording in {self._suite.folder} with {interpreter.title}")
             place = self._record(self._suite.repository.root, scratch, interpreter, "the checkout")
             yield Recording.read(RecordingStore(str(place)))
 
-    def _interpreter(self, python: str) -> Interpreter:
+    def interpreter(self, python: str) -> Interpreter:
+        """Return the facts about an interpreter. Raises RecordingError if it cannot record."""
         if python not in self._interpreters:
             self._interpreters[python] = Interpreter.ask(python)
         return self._interpreters[python]
@@ -105,7 +107,7 @@ class RecordedTrees:
         run = record_in_child(
             str(place),
             # The cache of pytest is not to appear in the checkout.
-            ["-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)],
+            [*_PLUGIN, "-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)],
             folder=folder,
             python=interpreter.path,
             environment=environment_for(tree, checkout, roots),
@@ -186,6 +188,13 @@ class RecordedTrees:
             yield scratch
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _recording_of(commit: str, kept: Path) -> Recording:
+    """Read a recording of a commit. The run did not know the commit, because its tree has no repository."""
+    recording = Recording.read(RecordingStore(str(kept)))
+    runs = [run._replace(environment={**run.environment, "commit": commit}) for run in recording.runs]
+    return replace(recording, runs=runs)
 
 
 def _has_ended(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 The variable FXGRAPH_REVERSED names the orders: `tests`, and `folders` for the entries that `os.listdir` and
 `os.scandir` give. pytest-randomly gets one seed and leaves the order of tests alone, because its draws would hide the
-cause of a difference.
+cause of a difference. Tests without a seed stay without one, because `fxgraph repeat` tells what depends on it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,11 @@ from typing import Any
 
 import pluggy
 
+from pytest_fxgraph.replay.seeded_run import pytest_configure
+
+__all__ = ["pytest_configure"]  # a hook of this plugin, too
 _ORDERS = os.environ.get("FXGRAPH_REVERSED", "").split(",")
 _hookimpl = pluggy.HookimplMarker("pytest")
-
-
-@_hookimpl(tryfirst=True)
-def pytest_configure(config: Any) -> None:
-    """Keep pytest-randomly from drawing."""
-    if getattr(config.option, "randomly_seed", None) == "default":
-        config.option.randomly_seed = 1
-        config.option.randomly_reorganize = False
 
 
 @_hookimpl(trylast=True)

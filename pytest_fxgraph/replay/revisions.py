@@ -19,6 +19,8 @@ _TARGETS = (
 )
 _USUAL_BRANCHES = ("origin/main", "origin/master", "main", "master")
 _SUBMODULE = "160000"
+# Files at the top of caches and of virtual environments, which ignore their own files one by one.
+_NOT_OF_SOURCES = ("CACHEDIR.TAG", "pyvenv.cfg")
 
 
 class Repository:
@@ -79,13 +81,17 @@ class Repository:
         return [line.split()[0] for line in listed.splitlines()]
 
     def ignored_files(self) -> list[str]:
-        """Return the files of the checkout that git ignores, such as generated ones, but no caches and no folders.
+        """Return the files of the checkout that git ignores, such as generated ones.
 
-        A folder that is ignored as a whole, such as a virtual environment, is left out.
+        Caches, virtual environments and folders that are ignored as a whole are left out.
         """
         listed = self._asked("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
         files = [name for name in listed.split("\0") if name and not name.endswith((".pyc", "/"))]
-        return [name for name in files if Path(self.root, name).is_file()]
+        return [name for name in files if Path(self.root, name).is_file() and not self._is_in_cache(name)]
+
+    def _is_in_cache(self, name: str) -> bool:
+        folders = [Path(self.root, each) for each in list(Path(name).parents)[:-1]]
+        return any((folder / tag).exists() for folder in folders for tag in _NOT_OF_SOURCES)
 
     def write_out(self, commit: str, folder: Path) -> None:
         """Write the files of a commit to a folder, with those of its submodules that are checked out here.

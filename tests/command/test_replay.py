@@ -197,6 +197,7 @@ def test_wrong_choices_are_errors_in_words(replay, change, arguments, words):
 
     assert status == 2
     assert f"fxgraph: {words}" in steps
+    assert "recording in" not in steps  # before any run
 
 
 def test_arguments_for_two_recordings_are_refused(replay, recordings):

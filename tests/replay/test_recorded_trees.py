@@ -29,7 +29,7 @@ class Runs:
 
     def record(self, place, arguments, *, folder, python, environment, timeout):
         self.made.append((Path(folder), tuple(arguments), python, environment))
-        index = RecordingStore(place).new_index(RunRecord("1-a", arguments, (), {}))
+        index = RecordingStore(place).new_index(RunRecord("1-a", arguments, (), {"commit": "of the build service"}))
         index.add(GraphRecord("t", 0, "symbolic", "M", (Path(folder) / "model.py").read_text()))
         index.add(OutcomeRecord("t", "passed"))
         if self.ends:
@@ -84,6 +84,14 @@ def test_a_commit_is_recorded_once_and_the_checkout_as_it_is(git_folder, trees, 
     assert "the first: recorded before, in " in told[1]
     assert left_runs(tmp_path) == []
     assert [path.name for path in git_folder.path.iterdir() if path.name != ".git"] == ["model.py"]
+
+
+def test_the_recording_of_a_commit_names_the_commit_whatever_the_build_service_says(git_folder, trees, runs):
+    commit = git_folder.commit({"model.py": "old"})
+
+    assert [run.environment["commit"] for _ in range(2) for run in trees().of_commit(commit).runs] == [commit] * 2
+    with trees().of_checkout() as recording:
+        assert [run.environment["commit"] for run in recording.runs] == ["of the build service"]
 
 
 def test_another_commit_argument_interpreter_or_variable_is_another_recording(git_folder, trees, runs, monkeypatch):

@@ -156,6 +156,8 @@ def test_a_checkout_is_changed_by_edits_new_files_and_commits(git_folder):
 def test_generated_files_are_those_that_git_ignores_one_by_one(git_folder):
     git_folder.commit({".gitignore": "_version.py\nvenv/\n*.pyc\n", "a/b.py": "1"})
     git_folder.write({"a/_version.py": "1", "venv/x.py": "1", "a/c.pyc": "1"})
+    for folder, tag in ((".pytest_cache", "CACHEDIR.TAG"), (".venv", "pyvenv.cfg")):
+        git_folder.write({f"{folder}/.gitignore": "*\n", f"{folder}/{tag}": "", f"{folder}/README.md": ""})
 
     assert Repository.around(git_folder.path).ignored_files() == ["a/_version.py"]
 
