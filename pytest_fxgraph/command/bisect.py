@@ -1,9 +1,10 @@
-"""`fxgraph bisect`: find the commit, or the environment, that changed the graphs of a test."""
+"""`fxgraph bisect`: find the commit, the environment or the flags that changed the graphs of a test."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines
 from pytest_fxgraph.command.replay import add_recording_options, recorded_trees, tell
 from pytest_fxgraph.errors import RecordingError
+from pytest_fxgraph.recorder.config_flags import arguments_for, check_flags, read_flags
 from pytest_fxgraph.recordings.recording import Recording
-from pytest_fxgraph.replay.bisection import Found, first_changed_commit, first_changed_of
+from pytest_fxgraph.replay.bisection import Found, first_changed_commit, first_changed_of, smallest_set
 from pytest_fxgraph.replay.comparison import compare_recordings
 from pytest_fxgraph.replay.findings import Findings, findings_of
 from pytest_fxgraph.replay.recorded_trees import RecordedTrees
@@ -26,9 +28,10 @@ def add_bisect(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "bisect",
-        help="find the commit or the environment that changed the graphs of a test",
+        help="find the commit, the environment or the flags that changed the graphs of a test",
         description="Records the tests at few of the commits between GOOD and BAD, or with few of the interpreters, "
-        "and names the first with other graphs. The checkout stays as it is. The exit status is 1 if a change was "
+        "and names the first with other graphs. With --config, it names the smallest set of flags that changes the "
+        "graphs here, or at GOOD. The checkout stays as it is. The exit status is 1 if a change was "
         "found, 0 if the graphs are the same at both ends, 2 if it cannot be told. The tests follow `--`.",
     )
     parser.add_argument("good", metavar="GOOD", nargs="?", help="a revision with the graphs of before")
@@ -46,6 +49,13 @@ def add_bisect(commands: Any) -> None:
         help="in place of revisions: minor releases of torch, as 2.9..2.14; --python is then one path with {} for the "
         "release, and the interpreters that exist are taken",
     )
+    parser.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="in place of BAD: search this flag of torch's compiler; @FILE has one flag a line",
+    )
     add_recording_options(parser)
     add_color(parser)
     add_json(parser)
@@ -53,20 +63,22 @@ def add_bisect(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    pythons = _interpreters(options)
-    if bool(pythons) is (options.good is not None):
+    pythons = [] if options.config else _interpreters(options)
+    if not options.config and bool(pythons) is (options.good is not None):
         raise RecordingError(
-            "cannot bisect: give either a revision GOOD, or at least two interpreters with --python; add tests after --"
+            "cannot bisect: give either a revision GOOD, or at least two interpreters with --python, or flags with "
+            "--config; add tests after --"
         )
     trees, repository = recorded_trees(options)
     with ExitStack() as recordings:
-        if pythons:
+        if options.config:
+            found = _of_flags(options, repository, recordings)
+        elif pythons:
             found = _of_interpreters(trees, pythons, recordings)
-            names = {python: python for python in pythons}
         else:
             found = _of_commits(trees, repository, options.good, options.bad or "HEAD")
-            names = {commit: repository.title(commit) for commit in (found.first, *found.between) if commit}
-        return _tell_found(found, names, options)
+        name = str if options.config or pythons else repository.title
+        return _tell_found(found, name, options)
 
 
 def _of_commits(trees: RecordedTrees, repository: Repository, good: str, bad: str) -> Found:
@@ -88,6 +100,26 @@ def _of_interpreters(trees: RecordedTrees, pythons: Sequence[str], recordings: E
     return first_changed_of(pythons, compare)
 
 
+def _of_flags(options: argparse.Namespace, repository: Repository, recordings: ExitStack) -> Found:
+    flags = read_flags(options.config)
+    if not flags or options.bad or options.torch or len(options.python) > 1:
+        raise RecordingError(
+            "cannot search flags: give flags, at most one revision and at most one --python, and leave out --torch"
+        )
+    python = [*options.python, sys.executable][0]
+    commit = repository.commit(options.good) if options.good else None
+    check_flags(flags, python)
+
+    def record(chosen: Sequence[str]) -> Recording:
+        trees, _ = recorded_trees(options, arguments_for(chosen))
+        if commit is not None:
+            return trees.of_commit(commit, python)
+        return recordings.enter_context(trees.of_checkout(python))
+
+    before = record(())
+    return smallest_set(flags, lambda chosen: _compared(before, record(chosen), listed(chosen, _MOST_NAMED)))
+
+
 def _compared(before: Recording, after: Recording, name: str) -> Findings:
     """Compare graphs. Tests that one of two revisions lacks have nothing to say about a graph."""
     findings = findings_of(compare_recordings(before, after))
@@ -98,19 +130,17 @@ def _compared(before: Recording, after: Recording, name: str) -> Findings:
     return Findings(findings.replay, telling, findings.unknown)
 
 
-def _tell_found(found: Found, names: dict[str, str], options: argparse.Namespace) -> int:
+def _tell_found(found: Found, name: Callable[[str], str], options: argparse.Namespace) -> int:
     if options.json:
         print_json({"first": found.first or None, "between": found.between, "findings": found.findings.found})
     elif not found.first:
         print_lines(["the graphs are the same at both ends: there is nothing to find"], options.color)
     else:
-        lines = [f"the graphs changed first in {names[found.first]}"]
+        words = f"the graphs {'change with' if options.config else 'changed first in'} {name(found.first)}"
         if found.between:
-            others = listed([names[each] for each in found.between], _MOST_NAMED)
-            lines = [
-                f"the graphs changed first in {names[found.first]}, or before, in one that has no recording: {others}"
-            ]
-        print_lines([*lines, "", *found.findings.lines()], options.color)
+            before = "or with fewer, in a set" if options.config else "or before, in one"
+            words += f", {before} that has no recording: {listed(map(name, found.between), _MOST_NAMED)}"
+        print_lines([words, "", *found.findings.lines()], options.color)
     if found.between:
         return FAILED
     return DIFFERENT if found.first else SAME

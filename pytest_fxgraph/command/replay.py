@@ -82,11 +82,11 @@ def add_recording_options(parser: Any) -> None:
     parser.add_argument("--fresh", action="store_true", help="record again what was recorded before")
 
 
-def recorded_trees(options: argparse.Namespace) -> tuple[RecordedTrees, Repository]:
-    """Return the trees of the repository around this folder, and the repository."""
+def recorded_trees(options: argparse.Namespace, arguments: Sequence[str] = ()) -> tuple[RecordedTrees, Repository]:
+    """Return the trees of the repository around this folder, and the repository. pytest gets `arguments` first."""
     here = Path.cwd().resolve()
     repository = Repository.around(here)
-    suite = Suite(repository, here, options.arguments, options.copy, options.timeout)
+    suite = Suite(repository, here, [*arguments, *options.arguments], options.copy, options.timeout)
     return RecordedTrees(suite, cache_folder(), tell, is_fresh=options.fresh), repository
 
 

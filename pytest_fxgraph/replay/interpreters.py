@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Any
 
 from pytest_fxgraph.errors import RecordingError
 
@@ -37,16 +38,7 @@ class Interpreter:
     @classmethod
     def ask(cls, path: str) -> Interpreter:
         """Ask an interpreter, without importing torch. Raises RecordingError if it cannot record."""
-        try:
-            result = subprocess.run([path, "-c", _PROBE], capture_output=True, check=False, text=True)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise RecordingError(f"cannot record with {path}: {reason}; name an interpreter") from None
-        try:
-            _, version, releases, search_path, editable = json.loads(result.stdout)
-        except ValueError:
-            reason = (result.stderr.strip().splitlines() or ["it told nothing"])[-1]
-            raise RecordingError(f"cannot record with {path}: {reason}; name an interpreter of Python") from None
+        _, version, releases, search_path, editable = told_by(path, _PROBE)
         known = {_normal(name) for name in releases if name}
         missing = [name for name in _NEEDED if name not in known]
         if missing:
@@ -75,6 +67,20 @@ class Interpreter:
             found.append(source)
         roots = (_within(each, checkout) for each in found if not set(each.parts) & {*_INSTALLED})
         return list(dict.fromkeys(root.as_posix() for root in roots if root is not None))
+
+
+def told_by(path: str, program: str, *arguments: str) -> Any:
+    """Return the value that a program prints in its last line as JSON. Raises RecordingError if it prints none."""
+    try:
+        result = subprocess.run([path, "-c", program, *arguments], capture_output=True, check=False, text=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RecordingError(f"cannot record with {path}: {reason}; name an interpreter") from None
+    try:
+        return json.loads((result.stdout.splitlines() or [""])[-1])
+    except ValueError:
+        reason = (result.stderr.strip().splitlines() or ["it told nothing"])[-1]
+        raise RecordingError(f"cannot record with {path}: {reason}; name an interpreter of Python") from None
 
 
 def environment_for(tree: Path, checkout: Path, roots: Sequence[str]) -> dict[str, str]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from pytest_fxgraph.command import bisect as bisect_command
 from pytest_fxgraph.command.main import main
+from pytest_fxgraph.recorder import config_flags
 from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, RunRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.replay import recorded_trees
@@ -57,6 +61,8 @@ def quick_runs(monkeypatch, recording_of, relu, sigmoid):
     def record(place, arguments, *, folder, python, **options):
         word = (Path(folder) / "model.py").read_text()
         word = Path(python).resolve().parts[-3] if word == "python" else word
+        flags = {each.partition("=")[2] for each in arguments if each.startswith("--fx-config=")}
+        word = "broken" if flags == {"b=1"} else "sigmoid" if {"b=1", "d=1"} <= flags else word
         if word not in graphs:
             return ChildRun(place, 2, 1.0, "")
         store, kept = RecordingStore(place), graphs[word]
@@ -126,9 +132,71 @@ def test_interpreters_of_releases_that_exist_are_searched(bisect, git_folder, qu
     assert (status, told.splitlines()[0]) == (1, f"the graphs changed first in {tmp_path}/torch-2.12/bin/python")
 
 
+@pytest.fixture
+def any_flag(monkeypatch):
+    monkeypatch.setattr(bisect_command, "check_flags", lambda flags, python: None)
+
+
+FLAGS = [word for name in "abcde" for word in ("--config", f"{name}=1")]
+
+
+@pytest.mark.parametrize("good", [[], ["HEAD"]])
+def test_flags_that_change_the_graphs_are_named_with_their_edit(bisect, git_folder, quick_runs, any_flag, good):
+    commits(git_folder, "relu")
+
+    status, told, steps = bisect(*good, *FLAGS, "--", "test_it.py")
+
+    assert told.splitlines()[0] == (
+        "the graphs change with b=1, d=1, or with fewer, in a set that has no recording: b=1"
+    )
+    assert "edit: torch.relu -> torch.sigmoid" in told
+    assert "a=1, b=1, c=1, d=1, e=1: 1 test, 1 graph: 0 same, 1 edit in 1 graph" in steps
+    assert status == 2
+
+
+def test_flags_are_told_as_json(bisect, git_folder, quick_runs, any_flag):
+    commits(git_folder, "relu")
+
+    told = json.loads(bisect(*FLAGS, "--json")[1])
+
+    assert (told["first"], told["between"], told["findings"][0]["sort"]) == ("b=1, d=1", ["b=1"], "edit")
+
+
+def test_recordings_of_a_commit_with_flags_are_kept(bisect, git_folder, quick_runs, any_flag):
+    commits(git_folder, "relu")
+    recorded = [bisect("HEAD", *FLAGS)[2].count("recorded before") for _ in range(2)]
+
+    assert recorded[0] == 0
+    assert recorded[1] >= 6
+
+
+def test_flags_that_change_nothing_leave_nothing_to_find(bisect, git_folder, quick_runs, any_flag):
+    commits(git_folder, "relu")
+
+    status, told, _ = bisect("--config", "a=1")
+
+    assert (status, told) == (0, "the graphs are the same at both ends: there is nothing to find\n")
+
+
+def test_a_flag_that_torch_does_not_have_is_an_error(bisect, git_folder, quick_runs, monkeypatch):
+    commits(git_folder, "relu")
+    monkeypatch.setattr(config_flags, "told_by", lambda *arguments: ["a=1: torch._dynamo.config has no flag a"])
+
+    status, told, steps = bisect("--config", "a=1", "--python", "env/python")
+
+    assert (status, told) == (2, "")
+    assert steps == ("fxgraph: cannot set flags in the torch of env/python: a=1: torch._dynamo.config has no flag a\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        *(
+            (["--config", "a=1", *more], "give flags, at most one revision and at most one --python, and leave out")
+            for more in (["HEAD", "HEAD"], ["--python", "a", "--python", "b"], ["--torch", "2.9..2.10"])
+        ),
+        (["--config", f"@{os.devnull}"], "cannot search flags: give flags, at most one revision"),
+        (["--config", "a=no"], "cannot read the flag a=no: no is no literal of Python"),
         ([], "give either a revision GOOD, or at least two interpreters with --python"),
         (["HEAD", "--python", "a", "--python", "b"], "give either a revision GOOD, or at least two"),
         (["--python", "a"], "there are fewer than two; give --python again"),
@@ -160,3 +228,32 @@ def test_a_commit_is_found_by_runs_of_pytest(bisect, git_folder):
     assert status == 1
     assert told.splitlines()[0].endswith(" commit 2")
     assert "1 -> 2" in told
+
+
+@pytest.mark.slow
+def test_a_flag_of_dynamo_is_found_by_runs_of_pytest(bisect, git_folder):
+    test = """
+        import torch
+
+        def scaled(x):
+            return x * x.sum().item()
+
+        def test_a():
+            torch.compile(scaled, backend="eager")(torch.ones(3))
+    """
+    git_folder.commit({"test_it.py": test})
+    git_folder.write({"flags": "dynamic_shapes=False\ncapture_scalar_outputs=True\n"})
+    flags = ["--config", "@flags", "--config", "torch._inductor.config.fallback_random=True"]
+
+    status, told, steps = bisect(*flags, "--", "-q", "-p", "no:cacheprovider")
+
+    assert told.splitlines()[0] == "the graphs change with capture_scalar_outputs=True"
+    assert "edit: 2 operators (item, mul) inserted after sum" in told
+    assert "fxgraph: dynamic_shapes=False: 1 test, 2 graphs: 2 same" in steps
+    assert status == 1
+    status, _, steps = bisect("--config", "capture_scalar_output=True")
+    assert status == 2
+    assert steps.startswith(
+        f"fxgraph: cannot set flags in the torch of {sys.executable}: capture_scalar_output=True: "
+        "torch._dynamo.config has no flag capture_scalar_output; names like it: capture_scalar_outputs, "
+    )

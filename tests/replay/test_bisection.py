@@ -3,9 +3,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_fxgraph.errors import RecordingError
-from pytest_fxgraph.replay.bisection import first_changed_commit, first_changed_of
+from pytest_fxgraph.replay.bisection import first_changed_commit, first_changed_of, smallest_set
 from pytest_fxgraph.replay.revisions import Repository
 
 
@@ -99,3 +101,66 @@ def test_the_first_interpreter_with_other_graphs_is_found(graphs, first, between
         return
     result = first_changed_of(names, found.compare)
     assert (result.first, "".join(result.between)) == (str(first), between)
+
+
+FLAGS = [f"flag_{number}" for number in range(20)]
+
+
+class Runs:
+    """Runs with sets of flags. `changes` tells whether a set changes the graphs; None stands for a broken run."""
+
+    def __init__(self, changes):
+        self.changes, self.asked = changes, []
+
+    def compare(self, chosen):
+        assert chosen
+        self.asked.append(tuple(chosen))
+        changes = self.changes(set(chosen))
+        if changes is None:
+            raise RecordingError("cannot record it")
+        return SimpleNamespace(found=[chosen] * changes)
+
+
+@given(st.sets(st.sampled_from(FLAGS), min_size=1, max_size=3))
+def test_flags_that_change_the_graphs_together_are_found_in_few_runs(planted):
+    runs = Runs(planted.issubset)
+
+    result = smallest_set(FLAGS, runs.compare)
+
+    assert result.first == ", ".join(sorted(planted, key=FLAGS.index))
+    assert result.findings.found
+    assert not result.between
+    assert len(runs.asked) == len({*runs.asked}) <= 1 + len(planted) * 6 + (len(planted) > 1) * len(planted)
+
+
+@given(st.sets(st.sampled_from(FLAGS), min_size=1))
+def test_of_flags_that_change_the_graphs_each_alone_one_is_found(planted):
+    result = smallest_set(FLAGS, Runs(lambda chosen: bool(chosen & planted)).compare)
+
+    assert result.first in planted
+
+
+@given(st.dictionaries(st.frozensets(st.sampled_from(FLAGS[:5])), st.sampled_from([True, False, None])))
+def test_without_any_one_of_the_found_flags_the_graphs_stay_however_flags_work_together(answers):
+    answers[frozenset(FLAGS[:5])] = True
+    runs = Runs(lambda chosen: answers.get(frozenset(chosen), False))
+
+    result = smallest_set(FLAGS[:5], runs.compare)
+
+    found = frozenset(result.first.split(", "))
+    fewer = [found - {each} for each in found if len(found) > 1]
+    assert answers[found] is True
+    assert not any(answers.get(each) for each in fewer)
+    assert len(result.between) == sum(each in answers and answers[each] is None for each in fewer)
+
+
+def test_flags_that_change_nothing_take_one_run():
+    runs = Runs(lambda chosen: False)
+
+    assert smallest_set(FLAGS, runs.compare).first == ""
+    assert len(runs.asked) == 1
+
+
+def test_all_flags_without_a_recording_are_an_error():
+    with pytest.raises(RecordingError, match="cannot record it"):
+        smallest_set(FLAGS, Runs(lambda chosen: None).compare)
