@@ -25,7 +25,7 @@ from fixtures.documents import document
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import ModuleRecord
 from pytest_fxgraph.recordings.recording import Recording
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.replay.comparison import compare_recordings
 
@@ -65,7 +65,7 @@ def write_shards(folder: Path, graphs: int, changed: float) -> None:
     per_shard = graphs // 2 // SHARDS
     for shard in range(SHARDS):
         store = RecordingStore(str(folder / f"shard-{shard}"))
-        index = store.new_index(RunRecord(f"{folder.name}-{shard}", [], ["symbolic"], {}))
+        index = store.new_index(StartRecord(f"{folder.name}-{shard}", [], ["symbolic"], {}))
         for number in range(per_shard):
             test = f"tests/models/test_model_{shard}.py::TestModel::test_forward[{number}]"
             for order in range(2):

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines
-from pytest_fxgraph.command.replay import add_recording_options, recorded_trees, tell
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines, tell
+from pytest_fxgraph.command.replay import add_recording_options, recorded_trees
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recorder.config_flags import arguments_for, check_flags, read_flags
 from pytest_fxgraph.recordings.recording import Recording

@@ -46,6 +46,11 @@ def print_lines(lines: Iterable[str], color: str = "never") -> int:
     return count
 
 
+def tell(text: str) -> None:
+    """Print a step. Answers go to stdout, steps and the output of pytest to stderr."""
+    print(f"fxgraph: {printable_line(text)}", file=sys.stderr, flush=True)
+
+
 def print_json(value: object) -> None:
     """Print records, mappings and sequences as one JSON value in ASCII, so that no terminal obeys a character."""
     print(json.dumps(plain_data(value), indent=1))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines, tell
 from pytest_fxgraph.replay.repetition import Repetition
-from pytest_fxgraph.report.printable import printable_line
 
 
 def add_repeat(commands: Any) -> None:
@@ -52,7 +50,7 @@ def _variable(text: str) -> tuple[str, str]:
 
 def _run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="fxr-") as scratch:  # short: a socket's path below it is bounded
-        repetition = Repetition(options.arguments, dict(options.env), Path.cwd(), Path(scratch), _tell)
+        repetition = Repetition(options.arguments, dict(options.env), Path.cwd(), Path(scratch), tell)
         repetition.run(options.n)
     if options.json:
         print_json({"unstable": repetition.unstable, "unknown": repetition.unknown})
@@ -61,8 +59,3 @@ def _run(options: argparse.Namespace) -> int:
     if repetition.unstable:
         return DIFFERENT
     return FAILED if repetition.unknown else SAME
-
-
-def _tell(text: str) -> None:
-    """Print a step. The answer goes to stdout, steps and the output of pytest to stderr."""
-    print(f"fxgraph: {printable_line(text)}", file=sys.stderr, flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from pytest_fxgraph.command.output import (
     plain_data,
     print_json,
     print_lines,
+    tell,
 )
 from pytest_fxgraph.errors import RecordingError, ReportError
 from pytest_fxgraph.recordings.recording import Recording
@@ -28,7 +28,6 @@ from pytest_fxgraph.replay.findings import Findings, findings_of
 from pytest_fxgraph.replay.recorded_trees import RecordedTrees, Suite, cache_folder
 from pytest_fxgraph.replay.reports import data_of, places_of_tests, report_of
 from pytest_fxgraph.replay.revisions import Repository
-from pytest_fxgraph.report.printable import printable_line
 
 _FORMS = (".html", ".md", ".json")
 
@@ -88,11 +87,6 @@ def recorded_trees(options: argparse.Namespace, arguments: Sequence[str] = ()) -
     repository = Repository.around(here)
     suite = Suite(repository, here, [*arguments, *options.arguments], options.copy, options.timeout)
     return RecordedTrees(suite, cache_folder(), tell, is_fresh=options.fresh), repository
-
-
-def tell(text: str) -> None:
-    """Print a step. Answers go to stdout, steps and the output of pytest to stderr."""
-    print(f"fxgraph: {printable_line(text)}", file=sys.stderr, flush=True)
 
 
 def _run(options: argparse.Namespace) -> int:

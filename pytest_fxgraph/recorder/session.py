@@ -20,7 +20,7 @@ from pytest_fxgraph.recorder.module_calls import ModuleCalls
 from pytest_fxgraph.recorder.replacements import Replacements
 from pytest_fxgraph.recorder.tracebacks import without_recorder
 from pytest_fxgraph.recorder.watched_functions import WatchedFunctions
-from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.report.printable import counted
 
@@ -78,7 +78,7 @@ class Recorder:
         self._summary = summary
         self._config = config
         kinds = settings.recorded_kinds(config)
-        run = RunRecord(
+        run = StartRecord(
             process=f"{os.getpid()}-{secrets.token_hex(8)}",
             arguments=[str(each) for each in config.invocation_params.args],
             kinds=kinds,

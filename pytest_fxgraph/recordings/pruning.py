@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_fxgraph.goldens.lock import TEMPORARY_SUFFIX
 from pytest_fxgraph.recordings.place import Place, StoredFile
-from pytest_fxgraph.recordings.records import GraphRecord, RunRecord
+from pytest_fxgraph.recordings.records import GraphRecord, StartRecord
 from pytest_fxgraph.recordings.store import GRAPHS, INDEX, RecordingStore, graph_files, index_files, records_of
 
 # A process writes its graphs before its index names them.
@@ -49,7 +49,7 @@ def _removal(place: Place, oldest: float, oldest_graph: float) -> Removal:
         started = files[0].modified
         graphs: set[str] = set()
         for record in records_of(place, files):
-            if isinstance(record, RunRecord):
+            if isinstance(record, StartRecord):
                 started = record.started or started
             elif isinstance(record, GraphRecord):
                 graphs.add(record.graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, Record, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, Record, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 
 RERUN = "rerun"  # the outcome of an attempt that another one replaces
@@ -52,7 +52,7 @@ class Recording:
     """
 
     store: RecordingStore
-    runs: Sequence[RunRecord]
+    runs: Sequence[StartRecord]
     cut_off: Sequence[str]  # processes without an end
     tests: dict[str, RecordedTest]
     disagreeing: Sequence[str] = ()  # tests that several processes ran, with other graphs or another outcome
@@ -66,7 +66,7 @@ class Recording:
     @classmethod
     def read(cls, store: RecordingStore) -> Recording:
         """Read all indexes of a store. Raises RecordingError if there is none, or one cannot be read."""
-        runs: list[RunRecord] = []
+        runs: list[StartRecord] = []
         cut_off: list[str] = []
         modules: dict[str, str] = {}
         processes: list[tuple[float, str, dict[str, RecordedTest]]] = []
@@ -95,12 +95,12 @@ class Recording:
 
 def _read_process(
     records: Iterable[Record],
-) -> tuple[RunRecord | None, dict[str, RecordedTest], EndRecord | None]:
-    run: RunRecord | None = None
+) -> tuple[StartRecord | None, dict[str, RecordedTest], EndRecord | None]:
+    run: StartRecord | None = None
     tests: dict[str, RecordedTest] = {}
     end: EndRecord | None = None
     for record in records:
-        if isinstance(record, RunRecord):
+        if isinstance(record, StartRecord):
             run = record
         elif isinstance(record, EndRecord):
             end = record

@@ -11,7 +11,7 @@ from pytest_fxgraph.errors import RecordingError
 FORMAT = 1
 
 
-class RunRecord(NamedTuple):
+class StartRecord(NamedTuple):
     """The process that recorded: the first line of each index."""
 
     process: str  # a name no other index has
@@ -61,9 +61,9 @@ class EndRecord(NamedTuple):
     modules: Mapping[str, str] = {}  # imported modules outside any package and Python's own, with their files
 
 
-Record = RunRecord | GraphRecord | LeftOutRecord | OutcomeRecord | EndRecord
+Record = StartRecord | GraphRecord | LeftOutRecord | OutcomeRecord | EndRecord
 _NAMES: dict[str, type[Any]] = {
-    "run": RunRecord,
+    "run": StartRecord,
     "graph": GraphRecord,
     "left out": LeftOutRecord,
     "test": OutcomeRecord,
@@ -87,7 +87,7 @@ def from_line(line: str, origin: str) -> Record:
             f"cannot read {origin}: it is no record of an index ({str(error) or type(error).__name__}); "
             "record the run again"
         ) from None
-    if isinstance(record, RunRecord) and record.format != FORMAT:
+    if isinstance(record, StartRecord) and record.format != FORMAT:
         raise RecordingError(
             f"cannot read {origin}: its format is {record.format}, this version reads {FORMAT}; record the run again"
         )

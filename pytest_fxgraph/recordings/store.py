@@ -14,7 +14,7 @@ from functools import cached_property
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.goldens.files import golden_digest
 from pytest_fxgraph.recordings.place import Folder, Place, StoredFile, place_at
-from pytest_fxgraph.recordings.records import Record, RunRecord, from_line, to_line
+from pytest_fxgraph.recordings.records import Record, StartRecord, from_line, to_line
 
 GRAPHS, INDEX = "graphs", "index"
 # An object store cannot append. There, a process that is cut off loses the tests of its last seconds.
@@ -64,7 +64,7 @@ class RecordingStore:
                 problem = f"{damage}; remove {part.shown_path(_graph_path(graph))} and record the run again"
         raise RecordingError(f"cannot read the graph {graph} of {self.place}: {problem}")
 
-    def new_index(self, run: RunRecord) -> IndexWriter:
+    def new_index(self, run: StartRecord) -> IndexWriter:
         """Begin the index of a process. The run's time is now, if the run names none."""
         return IndexWriter(self._place, run if run.started else run._replace(started=time.time()))
 
@@ -78,7 +78,7 @@ class RecordingStore:
 class IndexWriter:
     """The index that one process writes: a file that grows, or in an object store one file after another."""
 
-    def __init__(self, place: Place, run: RunRecord, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, place: Place, run: StartRecord, clock: Callable[[], float] = time.monotonic) -> None:
         self._place, self._process, self._clock = place, run.process, clock
         self._pending: list[str] = []
         self._parts = 0

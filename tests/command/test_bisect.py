@@ -12,7 +12,7 @@ import pytest
 from pytest_fxgraph.command import bisect as bisect_command
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.recorder import config_flags
-from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.replay import recorded_trees
 from pytest_fxgraph.replay.child_run import ChildRun
@@ -66,7 +66,7 @@ def quick_runs(monkeypatch, recording_of, relu, sigmoid):
         if word not in graphs:
             return ChildRun(place, 2, 1.0, "")
         store, kept = RecordingStore(place), graphs[word]
-        index = store.new_index(RunRecord("1-a", (), (), {}))
+        index = store.new_index(StartRecord("1-a", (), (), {}))
         for graph in kept.tests["t"].graphs:
             store.keep(graph.graph, kept.store.text(graph.graph))
             index.add(graph)

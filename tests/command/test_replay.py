@@ -100,11 +100,11 @@ def recordings(recording_of, relu, sigmoid, tmp_path):
 
 
 def write_recording(folder, recording, ends=True):
-    from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, RunRecord
+    from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, StartRecord
     from pytest_fxgraph.recordings.store import RecordingStore
 
     store = RecordingStore(str(folder))
-    index = store.new_index(RunRecord("1-a", (), (), {"torch": "2.13.0"}))
+    index = store.new_index(StartRecord("1-a", (), (), {"torch": "2.13.0"}))
     for name, test in recording.tests.items():
         for graph in test.graphs:
             store.keep(graph.graph, recording.store.text(graph.graph))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_fxgraph.command.main import main
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 
 A, B = "a" * 64, "b" * 64
@@ -20,7 +20,7 @@ def recorded(tmp_path, monkeypatch):
 
     def write(process, *records, days=0.0, ends=True):
         store = RecordingStore("rec")
-        index = store.new_index(RunRecord(process, [], [], {}, started=time.time() - days * 86400))
+        index = store.new_index(StartRecord(process, [], [], {}, started=time.time() - days * 86400))
         for record in (*records, *([EndRecord(1, 1)] if ends else [])):
             if isinstance(record, GraphRecord):
                 store.keep(record.graph, "x" * 2000)

@@ -12,7 +12,7 @@ from pytest_fxgraph.compare import structural_hash as hashes
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recorder.kept_graphs import KeptGraphs
-from pytest_fxgraph.recordings.records import GraphRecord, RunRecord
+from pytest_fxgraph.recordings.records import GraphRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 
 
@@ -23,7 +23,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def kept(store, tmp_path):
-    index = store.new_index(RunRecord("1", (), ("symbolic",), {}))
+    index = store.new_index(StartRecord("1", (), ("symbolic",), {}))
     return KeptGraphs(store, index, ("symbolic",), tmp_path)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.pruning import removals
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 
 DAY = 86400.0
@@ -20,7 +20,7 @@ def recorded(place):
 
     def write(process, days, graphs, ends=True):
         store = RecordingStore(place)
-        index = store.new_index(RunRecord(process, [], [], {}, started=NOW - days * DAY))
+        index = store.new_index(StartRecord(process, [], [], {}, started=NOW - days * DAY))
         for graph in graphs:
             store.keep(graph * 64, f"text {graph}\n")
             index.add(GraphRecord("t", 0, "symbolic", "M", graph * 64))
@@ -68,7 +68,7 @@ def test_a_graph_without_an_index_goes_a_day_after_it_was_written(recorded):
 def test_an_index_that_cannot_be_read_stops_the_removal(tmp_path):
     store = RecordingStore(str(tmp_path))
     store.keep("a" * 64, "text")
-    store.new_index(RunRecord("1-a", [], [], {}, started=1.0)).close()
+    store.new_index(StartRecord("1-a", [], [], {}, started=1.0)).close()
     (tmp_path / "index" / "1-b.jsonl").write_text("no record\n")
     with pytest.raises(RecordingError, match=r"cannot read .*1-b\.jsonl, line 1"):
         removals(store, DAY, NOW)
@@ -77,7 +77,7 @@ def test_an_index_that_cannot_be_read_stops_the_removal(tmp_path):
 
 def test_what_a_killed_process_left_half_written_goes_after_a_day(tmp_path):
     store = RecordingStore(str(tmp_path))
-    store.new_index(RunRecord("1-a", [], [], {}))
+    store.new_index(StartRecord("1-a", [], [], {}))
     store.keep("a" * 64, "text")
     left = tmp_path / "graphs" / ".0123.fxgraph-tmp"
     left.write_text("half")

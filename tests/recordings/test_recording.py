@@ -5,14 +5,14 @@ import shutil
 import pytest
 
 from pytest_fxgraph.recordings.recording import Recording
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 
 
 @pytest.fixture
 def write(tmp_path):
     def write(process, *records, started=1.0, ends=True):
-        index = RecordingStore(str(tmp_path)).new_index(RunRecord(process, [], [], {}, started=started))
+        index = RecordingStore(str(tmp_path)).new_index(StartRecord(process, [], [], {}, started=started))
         for record in (*records, *([EndRecord(1, 1)] if ends else [])):
             index.add(record)
         index.close()

@@ -10,13 +10,13 @@ from pytest_fxgraph.recordings.records import (
     GraphRecord,
     LeftOutRecord,
     OutcomeRecord,
-    RunRecord,
+    StartRecord,
     from_line,
     to_line,
 )
 
 RECORDS = (
-    RunRecord("1-a", ["-q"], ["symbolic"], {"torch": "2.13.0"}),
+    StartRecord("1-a", ["-q"], ["symbolic"], {"torch": "2.13.0"}),
     GraphRecord(
         "tests/test_a.py::test_b", 0, "symbolic", "M", "ab12", "tests/test_a.py:3", {"breaks": ["a call of print"]}
     ),

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.place import Folder, place_at
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import IndexWriter, RecordingStore
 
 A, B = "a" * 64, "b" * 64
@@ -19,7 +19,7 @@ TEXT = "format: 3\ngraph: |\n  return ()\nend: true\n"
 
 
 def run(process="1-a", started=1.0):
-    return RunRecord(process, ["-q"], ["symbolic"], {"torch": "2.13.0"}, started=started)
+    return StartRecord(process, ["-q"], ["symbolic"], {"torch": "2.13.0"}, started=started)
 
 
 def records(store):
@@ -70,7 +70,7 @@ def test_two_processes_write_side_by_side(place):
 def test_many_processes_write_equal_graphs_at_once(tmp_path):
     code = (
         "import sys; from pytest_fxgraph.recordings.records import *; from pytest_fxgraph.recordings.store import *\n"
-        "store = RecordingStore(sys.argv[1]); index = store.new_index(RunRecord(sys.argv[2], [], [], {}))\n"
+        "store = RecordingStore(sys.argv[1]); index = store.new_index(StartRecord(sys.argv[2], [], [], {}))\n"
         "for n in range(100):\n"
         "    store.keep(f'{n:064x}', f'graph {n}\\n')\n"
         "    index.add(GraphRecord(f't{n}', 0, 'fixture', 'M', f'{n:064x}'))\n"
@@ -92,7 +92,7 @@ def test_a_process_that_was_cut_off_keeps_the_tests_that_ended(tmp_path):
     index = tmp_path / "index" / "1-a.jsonl"
     index.write_bytes(index.read_bytes() + b'{"record": "test", "te')
     assert [type(each).__name__ for each in records(RecordingStore(str(tmp_path)))["1-a"]] == [
-        "RunRecord",
+        "StartRecord",
         "GraphRecord",
         "OutcomeRecord",
     ]
@@ -270,7 +270,7 @@ def test_a_full_disk_at_a_graph_leaves_no_half_written_file(tmp_path, monkeypatc
 def test_a_process_that_is_killed_while_it_writes_leaves_whole_graphs(tmp_path):
     code = (
         "import sys; from pytest_fxgraph.recordings.records import *; from pytest_fxgraph.recordings.store import *\n"
-        "store = RecordingStore(sys.argv[1]); index = store.new_index(RunRecord('1-a', [], [], {}))\n"
+        "store = RecordingStore(sys.argv[1]); index = store.new_index(StartRecord('1-a', [], [], {}))\n"
         "print('begun', flush=True)\n"
         "for n in range(10**6):\n"
         "    store.keep(f'{n:064x}', 'text\\n' * 2000); index.add(GraphRecord('t', n, 'fixture', 'M', f'{n:064x}'))\n"

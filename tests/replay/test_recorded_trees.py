@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_fxgraph.errors import RecordingError
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.replay import recorded_trees
 from pytest_fxgraph.replay.child_run import ChildRun
@@ -29,7 +29,7 @@ class Runs:
 
     def record(self, place, arguments, *, folder, python, environment, timeout):
         self.made.append((Path(folder), tuple(arguments), python, environment))
-        index = RecordingStore(place).new_index(RunRecord("1-a", arguments, (), {"commit": "of the build service"}))
+        index = RecordingStore(place).new_index(StartRecord("1-a", arguments, (), {"commit": "of the build service"}))
         index.add(GraphRecord("t", 0, "symbolic", "M", (Path(folder) / "model.py").read_text()))
         index.add(OutcomeRecord("t", "passed"))
         if self.ends:

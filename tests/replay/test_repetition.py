@@ -9,7 +9,7 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.errors import RecordingError
-from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, RunRecord
+from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.replay import repetition
 from pytest_fxgraph.replay.child_run import ChildRun
@@ -27,7 +27,7 @@ class Runs:
         number = len(self.environments)
         self.environments.append(environment)
         store = RecordingStore(place)
-        index = store.new_index(RunRecord(f"1-{number}", [], [], {}))
+        index = store.new_index(StartRecord(f"1-{number}", [], [], {}))
         for test, constant in self._graphs(number, environment).items():
             graph = f"{constant:064x}"
             store.keep(graph, encode(document(f"%x = input x\n%a = operator.add(%x, {constant})\nreturn %a")))

@@ -7,7 +7,7 @@ import pytest
 from pytest_fxgraph.command.output import plain_data
 from pytest_fxgraph.draw.run_markdown import run_markdown
 from pytest_fxgraph.draw.run_page import run_page
-from pytest_fxgraph.recordings.records import RunRecord
+from pytest_fxgraph.recordings.records import StartRecord
 from pytest_fxgraph.replay.comparison import compare_recordings
 from pytest_fxgraph.replay.findings import findings_of
 from pytest_fxgraph.replay.reports import data_of, environments, places_of_tests, report_of
@@ -74,7 +74,7 @@ def test_the_data_holds_everything(findings):
 
 def test_facts_of_the_environment_that_differ_have_both_values(findings):
     replay = findings.replay
-    replay.before.runs = [RunRecord("1-a", (), (), {"torch": "2.13", "python": "3.12"})]
-    replay.after.runs = [RunRecord("1-b", (), (), {"torch": "2.14", "python": "3.12"})]
+    replay.before.runs = [StartRecord("1-a", (), (), {"torch": "2.13", "python": "3.12"})]
+    replay.after.runs = [StartRecord("1-b", (), (), {"torch": "2.14", "python": "3.12"})]
 
     assert environments(replay) == {"torch": "2.13 -> 2.14", "python": "3.12"}
