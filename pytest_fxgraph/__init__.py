@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.gate.table_fixture import FxTable as FxTable
     from pytest_fxgraph.graph_difference import Difference as Difference
     from pytest_fxgraph.operator_queries import FxOps as FxOps
+    from pytest_fxgraph.ranks.fixture import FxRanks as FxRanks
     from pytest_fxgraph.transform.fixture import FxTransform as FxTransform
     from pytest_fxgraph.transform.result import TransformResult as TransformResult
     from pytest_fxgraph.transform.rewriting import FxRewrite as FxRewrite
@@ -46,6 +47,7 @@ _HOME = {
     "FxEquivalence": "equivalence.fixture",
     "FxGolden": "gate.fixture",
     "FxOps": "operator_queries",
+    "FxRanks": "ranks.fixture",
     "FxRewrite": "transform.rewriting",
     "FxStages": "captures.stages",
     "FxTable": "gate.table_fixture",

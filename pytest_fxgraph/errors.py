@@ -60,6 +60,10 @@ class CaptureError(GateError, ValueError):
     """A model without a graph: tracing failed, or the model does not run with its example inputs."""
 
 
+class RanksError(GateError, ValueError):
+    """A program of many ranks that cannot be captured or run: no torch.distributed, a rank that failed, a bad mesh."""
+
+
 class InputsError(GateError, TypeError):
     """Inputs that are neither a tuple of positional arguments nor one tensor."""
 
@@ -129,6 +133,12 @@ class BreakError(CheckError):
     def report_data(self, nodeid: str) -> dict[str, object]:
         """Return the failure of a test as plain data; `record_of(NumericFailure, data)` reads it."""
         return {**super().report_data(nodeid), "places": self.places}
+
+
+class CollectiveError(CheckError):
+    """Ranks whose collectives do not match, or whose graphs differ."""
+
+    check = "ranks"
 
 
 class MismatchError(CheckError):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.gate.fixture import FxGolden
     from pytest_fxgraph.gate.table_fixture import FxTable
     from pytest_fxgraph.operator_queries import FxOps
+    from pytest_fxgraph.ranks.fixture import FxRanks
     from pytest_fxgraph.transform.fixture import FxTransform
     from pytest_fxgraph.transform.rewriting import FxRewrite
 
@@ -116,6 +117,18 @@ def fx_capture() -> FxCapture:
     from pytest_fxgraph.captures.capture_fixture import FxCapture
 
     return FxCapture()
+
+
+@pytest.fixture(scope="session")
+def fx_ranks() -> FxRanks:
+    """Capture one program on many ranks as one subject, without GPUs: .graphs, .groups, .collectives, .cost, ...
+
+    fx_ranks(build, inputs, *, world_size, mesh=None, ranks="all", frontend="make_fx", mode=None, backend="fake")
+    """
+    _require_torch("fx_ranks")
+    from pytest_fxgraph.ranks.fixture import FxRanks
+
+    return FxRanks()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from pytest_fxgraph.fixtures import fx_capture as fx_capture
 from pytest_fxgraph.fixtures import fx_equivalence as fx_equivalence
 from pytest_fxgraph.fixtures import fx_golden as fx_golden
 from pytest_fxgraph.fixtures import fx_ops as fx_ops
+from pytest_fxgraph.fixtures import fx_ranks as fx_ranks
 from pytest_fxgraph.fixtures import fx_rewrite as fx_rewrite
 from pytest_fxgraph.fixtures import fx_stages as fx_stages
 from pytest_fxgraph.fixtures import fx_table as fx_table

@@ -11,7 +11,18 @@ import pytest
 import pytest_fxgraph
 
 PROMISED = (
-    *("Capture", "Difference", "FxCapture", "FxEquivalence", "FxGolden", "FxOps", "FxRewrite", "FxStages", "FxTable"),
+    *(
+        "Capture",
+        "Difference",
+        "FxCapture",
+        "FxEquivalence",
+        "FxGolden",
+        "FxOps",
+        "FxRanks",
+        "FxRewrite",
+        "FxStages",
+        "FxTable",
+    ),
     *("FxTrace", "FxTransform", "TransformResult"),
     *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops", "diff_graphs"),
     *("capture", "check_transform", "ops", "rewrite", "structural_hash", "structurally_equal"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
@@ -148,7 +149,20 @@ class Findings(list[Found], Generic[Found]):
         return lines + ([f"and {len(self) - _MOST_SHOWN} more"] if len(self) > _MOST_SHOWN else [])
 
 
-class Capture:
+class JoinedGraphs(ABC):
+    """A subject of several captured graphs: one graph module calls them all, to be read and not to be run."""
+
+    @abstractmethod
+    def as_graph_module(self) -> fxcore.GraphModule:
+        """Return the graph of the subject, or a graph module that calls all its graphs."""
+
+    @property
+    @abstractmethod
+    def operators_of(self) -> Any:
+        """The subject for questions about operators."""
+
+
+class Capture(JoinedGraphs):
     """The graphs that a frontend made of a model, and its findings.
 
     A question that the frontend or this torch cannot answer raises CaptureError. It never gets an empty answer.
@@ -269,7 +283,7 @@ class Capture:
         places = {f"{kind}: {each.text}": each.place.line_of_source for kind, each in reversed(self.findings)}
         notes = [f"{kind}: {each.text}" for kind, each in self.findings]
         notes += [f"guard: {guard.text}" for guard in self.guards if guard.kind == "value"]
-        made = _joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
+        made = joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
         made.meta[PLACES_OF_NOTES] = places
         return made
 
@@ -338,7 +352,7 @@ class CapturedGraphs(nn.Module):
 CapturedGraphs.__module__ = "pytest_fxgraph"
 
 
-def _joined_graphs(graphs: Mapping[str, Sequence[fxcore.GraphModule]], notes: Iterable[str]) -> fxcore.GraphModule:
+def joined_graphs(graphs: Mapping[str, Sequence[fxcore.GraphModule]], notes: Iterable[str]) -> fxcore.GraphModule:
     """Return a graph module, to read and not to run, that calls the graphs as its modules `graph_0` and on."""
     root = CapturedGraphs()
     outer = fxcore.Graph()

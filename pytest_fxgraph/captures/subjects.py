@@ -13,7 +13,7 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.capture import JoinedGraphs
 from pytest_fxgraph.captures.onnx_graphs import onnx_graph
 from pytest_fxgraph.captures.tracing import TracedGraph, trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
@@ -189,7 +189,7 @@ def is_model(subject: Any, adapt: Adapter | None = None) -> bool:
     """Return whether a subject is a module or function without a graph, so that a frontend can make one."""
     if isinstance(subject, fxcore.GraphModule | type) or not (isinstance(subject, nn.Module) or callable(subject)):
         return False
-    if isinstance(subject, Capture) or _is_one_of(subject, _GRAPH_MODULE, _GRAPH, _EXPORTED, *_INTERPRETED):
+    if isinstance(subject, JoinedGraphs) or _is_one_of(subject, _GRAPH_MODULE, _GRAPH, _EXPORTED, *_INTERPRETED):
         return False
     adapted = adapt(subject) if adapt is not None else None
     return adapted is None or adapted is subject
@@ -215,7 +215,7 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
         return subject
     if isinstance(subject, fxcore.Graph):
         return _module_around(subject)
-    if isinstance(subject, Capture):
+    if isinstance(subject, JoinedGraphs):
         return subject.as_graph_module()
     if _is_one_of(subject, *_INTERPRETED):
         return fxcore.GraphModule(subject, interop.from_torch(subject.graph))

@@ -24,7 +24,7 @@ class ProcessGroupTexts:
 
     def text(self, group: Any) -> str:
         """Write a group."""
-        text = _text_of_ranks(_ranks_of(group))
+        text = text_of_ranks(_ranks_of(group))
         names = self._seen.setdefault(text, [])
         name = str(group.group_name)
         if name not in names:
@@ -75,7 +75,7 @@ def _ranks_of(group: Any) -> list[int]:
     return list(distributed.get_process_group_ranks(group))
 
 
-def _text_of_ranks(ranks: Sequence[int]) -> str:
+def text_of_ranks(ranks: Sequence[int]) -> str:
     """Write ranks relative to the first: `size=4` in a row, `size=4, step=2`, or `offsets=[0, 1, 3]`."""
     steps = {later - earlier for earlier, later in itertools.pairwise(ranks)}
     if len(steps) > 1:

@@ -138,7 +138,7 @@ ORDER = (
     *("pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
     *("pytest_fxgraph.draw", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.hookspecs"),
     *("pytest_fxgraph.goldens", "pytest_fxgraph.recordings", "pytest_fxgraph.replay"),
-    *("pytest_fxgraph.graph_difference", "pytest_fxgraph.captures"),
+    *("pytest_fxgraph.graph_difference", "pytest_fxgraph.captures", "pytest_fxgraph.ranks"),
     *("pytest_fxgraph.operator_queries", "pytest_fxgraph.gate", "pytest_fxgraph.equivalence"),
     *("pytest_fxgraph.strategies", "pytest_fxgraph.transform", "pytest_fxgraph.recorder"),
     *("pytest_fxgraph.command", "pytest_fxgraph.functions"),

@@ -1,0 +1,75 @@
+"""Groups of processes of one rank: the ranks in each, and the dimension of the mesh that each belongs to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.document.process_groups import text_of_ranks
+
+_MESH_DESCRIPTION = "mesh_"  # begins the description of a group that a DeviceMesh made
+
+
+class Communicator(NamedTuple):
+    """A group of processes: its ranks in the world, ascending as torch has them, and its dimension of a mesh."""
+
+    ranks: tuple[int, ...]
+    dimension: str = ""
+
+    @property
+    def text(self) -> str:
+        """Name the group for people: `tp`, or its ranks."""
+        return self.dimension or f"ranks {', '.join(map(str, self.ranks))}"
+
+
+def communicators_by_name(models: Iterable[Any] = ()) -> dict[str, Communicator]:
+    """Return the groups of this process by torch's name; the meshes of the models' state name their dimensions."""
+    distributed: Any = sys.modules["torch.distributed.distributed_c10d"]
+    groups = [group for group in distributed._world.pg_map if hasattr(group, "group_name")]
+    found = {}
+    for group in groups:
+        described = str(getattr(group, "group_desc", "") or "")
+        dimension = described.removeprefix(_MESH_DESCRIPTION) if described.startswith(_MESH_DESCRIPTION) else ""
+        ranks = tuple(distributed.get_process_group_ranks(group))
+        found[str(group.group_name)] = Communicator(ranks, dimension)
+    for mesh in _meshes_of(models):
+        for dimension, name in _named_dimensions(mesh):
+            if name in found and not found[name].dimension:
+                found[name] = found[name]._replace(dimension=dimension)
+    return found
+
+
+def texts_of_groups(communicators: Mapping[str, Communicator], names: Iterable[str]) -> dict[str, str]:
+    """Return a text for each group that is the same on every rank of it: its dimension and its size.
+
+    Groups of one rank that would have one text are numbered in the order of `names`.
+    """
+    texts: dict[str, str] = {}
+    numbers: dict[str, int] = {}
+    for name in dict.fromkeys(names):
+        ranks, dimension = communicators[name]
+        named = f"{dimension}, " if dimension else ""
+        text = f"process_group({named}{text_of_ranks(ranks)})"
+        numbers[text] = numbers.get(text, 0) + 1
+        texts[name] = text + (f"#{numbers[text]}" if numbers[text] > 1 else "")
+    return texts
+
+
+def _meshes_of(models: Iterable[Any]) -> Iterator[Any]:
+    for model in models:
+        if isinstance(model, nn.Module):
+            for tensor in (*model.parameters(), *model.buffers()):
+                mesh = getattr(tensor, "device_mesh", None)
+                if isinstance(tensor, torch.Tensor) and mesh is not None:
+                    yield mesh
+        elif hasattr(model, "mesh_dim_names"):
+            yield model
+
+
+def _named_dimensions(mesh: Any) -> Iterator[tuple[str, str]]:
+    for place, dimension in enumerate(mesh.mesh_dim_names or ()):
+        yield dimension, str(mesh.get_group(place).group_name)

@@ -1,0 +1,96 @@
+"""Torch's fake process group: one process takes the place of each rank in turn, and collectives exchange nothing.
+
+Source: `torch.testing._internal.distributed.fake_pg`, which torch's own tests of parallel plans use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+
+from fxcore.state.snapshot import globals_kept
+from pytest_fxgraph.errors import RanksError
+
+_FAKE = "torch.testing._internal.distributed.fake_pg"
+
+
+@contextmanager
+def rank_of_fake_world(rank: int, world_size: int) -> Iterator[None]:
+    """Be one rank of a world of fake processes for a `with` block; generators and environment are restored.
+
+    Every rank starts with the same state of the random generators, as processes with one seed do. Raises RanksError if
+    this torch has no fake process group, or if this process is a rank of a world already.
+    """
+    refuse_without_distributed()
+    if torch.distributed.is_initialized():
+        raise RanksError(
+            f"cannot take the place of rank {rank}: this process is already rank {torch.distributed.get_rank()} of "
+            f"{torch.distributed.get_world_size()}, and torch has one world for a process; call "
+            "torch.distributed.destroy_process_group() first, or take backend='gloo', whose ranks are processes"
+        )
+    if importlib.util.find_spec(_FAKE) is None:
+        raise RanksError(
+            f"torch {torch.__version__} has no fake process group ({_FAKE}); take backend='gloo', whose ranks are real "
+            "processes"
+        )
+    fake = importlib.import_module(_FAKE)
+    names = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
+    with globals_kept(), _environment(names):
+        torch.distributed.init_process_group("fake", store=fake.FakeStore(), rank=rank, world_size=world_size)
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
+            _forget_placements()
+
+
+def refuse_without_distributed() -> None:
+    """Raise RanksError if torch was built without torch.distributed."""
+    if not torch.distributed.is_available():
+        raise RanksError(
+            f"fx_ranks needs torch.distributed, and torch {torch.__version__} was built without it: install a build "
+            "with USE_DISTRIBUTED=1"
+        )
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _forget_placements() -> None:
+    """Empty DTensor's caches: meshes of two ranks are equal, so a cached result could hold another rank's mesh."""
+    tensor = getattr(torch.distributed, "tensor", None)
+    dispatcher = getattr(getattr(tensor, "DTensor", None), "_op_dispatcher", None)
+    propagator = getattr(dispatcher, "sharding_propagator", None)
+    for owner in (getattr(propagator, "propagate_op_sharding", None), _transform_plans()):
+        clear = getattr(owner, "cache_clear", None)
+        cached = getattr(owner, "cache", None)
+        if callable(clear):
+            clear()
+        elif callable(getattr(cached, "cache_clear", None)):
+            cached.cache_clear()  # type: ignore[union-attr]  # asked in the line above
+    clear_native = getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", None)
+    if callable(clear_native):
+        clear_native()
+
+
+def _transform_plans() -> object:
+    """Return the cached function that plans redistributions; None if nothing has imported it."""
+    module = sys.modules.get("torch.distributed.tensor._redistribute")
+    return getattr(module, "_gen_transform_infos", None)

@@ -1,0 +1,79 @@
+"""The fixture `fx_ranks`: captures one program on many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pytest_fxgraph.choices import Frontend, Mode
+from pytest_fxgraph.errors import ChoiceError, RanksError
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, World, captured_program
+from pytest_fxgraph.ranks.rank_programs import RankPrograms
+
+MeshSizes = Mapping[str, int] | Sequence[int]
+
+
+class FxRanks:
+    """Captures one program on many ranks: the fixture `fx_ranks`."""
+
+    def __call__(
+        self,
+        build: Callable[..., Any],
+        inputs: Any = None,
+        *,
+        world_size: int,
+        mesh: MeshSizes | None = None,
+        ranks: Literal["all"] | Iterable[int] = "all",
+        kwargs: Mapping[str, Any] | None = None,
+        frontend: Frontend = "make_fx",
+        mode: Mode | None = None,
+        backend: Literal["fake"] = "fake",
+        device: str = "cpu",
+    ) -> RankPrograms:
+        """Build and capture the program of each rank, and return all programs as one subject.
+
+        `build(rank)` makes the model of a rank while this process takes the rank's place, as
+        `torch.distributed.get_rank()` and the variables RANK, LOCAL_RANK and WORLD_SIZE say. With `mesh`, the sizes of
+        a device mesh by the names of its dimensions ({"dp": 2, "tp": 4}, or a tuple of sizes), `build(rank, mesh)` gets
+        the DeviceMesh. `inputs` is a tuple of positional arguments, one tensor, or a function of the rank that returns
+        either. `ranks` are the ranks to capture. The frontend "make_fx" sees each collective that an eager run calls.
+
+        Raises RanksError if torch has no torch.distributed, or a rank cannot be built or captured; ChoiceError for a
+        wrong word, rank or size.
+        """
+        __tracebackhide__ = True
+        if backend != "fake":
+            raise ChoiceError(f"there is no backend {backend!r}; there is 'fake'")
+        world = _world(world_size, mesh)
+        chosen = _chosen_ranks(ranks, world_size)
+        request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device)
+        return RankPrograms(frontend, world, [captured_program(request, rank) for rank in chosen])
+
+
+def _world(world_size: int, mesh: MeshSizes | None) -> World:
+    if not isinstance(world_size, int) or world_size < 1:
+        raise ChoiceError(f"world_size={world_size!r} is no number of ranks; give a whole number from 1 on")
+    sizes = dict(mesh) if isinstance(mesh, Mapping) else {f"dim{n}": size for n, size in enumerate(mesh or ())}
+    product = 1
+    for size in sizes.values():
+        product *= size
+    if sizes and product != world_size:
+        raise RanksError(
+            f"a mesh of {' x '.join(map(str, sizes.values()))} has {product} ranks, and world_size is {world_size}; "
+            "change one of them"
+        )
+    return World(world_size, sizes)
+
+
+def _chosen_ranks(ranks: Literal["all"] | Iterable[int], world_size: int) -> list[int]:
+    if isinstance(ranks, str):
+        if ranks != "all":
+            raise ChoiceError(f"ranks={ranks!r}: expected 'all' or numbers of ranks such as [0, 1]")
+        return list(range(world_size))
+    chosen = sorted(set(ranks))
+    wrong = [rank for rank in chosen if rank not in range(world_size)]
+    if wrong or not chosen:
+        raise ChoiceError(
+            f"ranks={chosen}: there are the ranks 0 to {world_size - 1}" + ("" if chosen else "; name one at least")
+        )
+    return chosen

@@ -1,0 +1,177 @@
+"""The program of one rank: its model, captured while this process takes the rank's place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.ways import captured
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.errors import CaptureError, RanksError
+from pytest_fxgraph.ranks.collectives import Collective, collectives_of, group_argument, kind_of, name_of_group
+from pytest_fxgraph.ranks.communicators import Communicator, communicators_by_name, texts_of_groups
+from pytest_fxgraph.ranks.fake_world import rank_of_fake_world
+
+
+@dataclass(frozen=True)
+class World:
+    """The ranks of a program and the sizes of its mesh by the names of its dimensions; no mesh if there are none."""
+
+    size: int
+    mesh: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        """Return the text of a golden: `8 ranks, mesh dp=2, tp=4`."""
+        dimensions = ", ".join([f"{name}={size}" for name, size in self.mesh.items()])
+        return f"{self.size} ranks" + (f", mesh {dimensions}" if dimensions else "")
+
+
+@dataclass(frozen=True)
+class ProgramRequest:
+    """What every rank captures: the builder of its model, its inputs and the frontend."""
+
+    build: Callable[..., Any]
+    inputs: Any  # the same on every rank, or a function of the rank
+    kwargs: Mapping[str, Any] | None
+    frontend: str
+    mode: str | None
+    world: World
+    device: str  # the type of the mesh's devices
+
+    def model(self, rank: int) -> Any:
+        """Build the model of a rank in its world. A builder of two arguments gets the mesh, too."""
+        mesh = self._mesh()
+        if mesh is None or not _takes_mesh(self.build):
+            return self.build(rank)
+        return self.build(rank, mesh)
+
+    def arguments(self, rank: int) -> Any:
+        """Return the inputs of a rank."""
+        is_by_rank = callable(self.inputs) and not isinstance(self.inputs, torch.Tensor)
+        return self.inputs(rank) if is_by_rank else self.inputs
+
+    def _mesh(self) -> Any:
+        if not self.world.mesh:
+            return None
+        from torch.distributed.device_mesh import init_device_mesh
+
+        sizes, names = tuple(self.world.mesh.values()), tuple(self.world.mesh)
+        return init_device_mesh(self.device, sizes, mesh_dim_names=names)
+
+
+@dataclass(frozen=True)
+class RankProgram:
+    """The graphs of one rank, the collectives in them, and how goldens describe the graph."""
+
+    rank: int
+    capture: Capture
+    collectives: tuple[Collective, ...]
+    placements: Mapping[str, str]  # of distributed parameters and buffers, by path
+    readable: fxcore.GraphModule  # with texts for groups of processes, to be read and not to be run
+    document: GraphDocument  # of `readable`
+
+
+def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
+    """Capture the program of one rank. Raises RanksError with the rank if the model cannot be built or captured."""
+    with rank_of_fake_world(rank, request.world.size):
+        try:
+            model = request.model(rank)
+        except Exception as error:
+            raise RanksError(
+                f"cannot build the model of rank {rank}: {type(error).__name__}: {error}; build={_name(request.build)} "
+                f"runs once for each of {request.world.size} ranks, while torch.distributed.get_rank() is the rank"
+            ) from error
+        try:
+            capture = captured(
+                CaptureRequest.of(model, request.arguments(rank), request.kwargs, request.frontend, mode=request.mode)
+            )
+        except CaptureError as error:
+            raise RanksError(f"rank {rank}: {error}") from error
+        capture.refuse_empty()
+        communicators = communicators_by_name([model])
+        collectives = collectives_of(capture.graphs, rank, communicators)
+        readable = _readable(capture, communicators)
+        return RankProgram(
+            rank, capture, tuple(collectives), _placements(model), readable, build_document(readable, sources=False)
+        )
+
+
+def _takes_mesh(build: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(build).bind(0, None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return False
+    return True
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _placements(model: Any) -> dict[str, str]:
+    """Return mesh and placements of each distributed tensor of a model's state: `Shard(0) on tp`."""
+    if not isinstance(model, nn.Module):
+        return {}
+    found = {}
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        mesh, placements = getattr(tensor, "device_mesh", None), getattr(tensor, "placements", None)
+        if mesh is not None and placements is not None:
+            names = mesh.mesh_dim_names or [f"dimension {place}" for place in range(mesh.ndim)]
+            told = [
+                f"{_placement_text(placement)} on {name}" for placement, name in zip(placements, names, strict=True)
+            ]
+            found[name] = ", ".join(told)
+    return found
+
+
+def _placement_text(placement: Any) -> str:
+    """Return `Shard(0)`, `Replicate()`, `Partial(sum)`; torch's own texts differ between releases."""
+    told = getattr(placement, "dim", getattr(placement, "reduce_op", ""))
+    return f"{type(placement).__name__.lstrip('_')}({told})"
+
+
+def _readable(capture: Capture, communicators: Mapping[str, Communicator]) -> fxcore.GraphModule:
+    """Return the graph of a capture with texts for groups of processes, whose names differ between ranks."""
+    graph_module = capture.as_graph_module()
+    used = {
+        node: name
+        for node in graph_module.graph.nodes
+        if kind_of(node) is not None and (name := name_of_group(graph_module, group_argument(node))) is not None
+    }
+    if not used:
+        return graph_module
+    texts = texts_of_groups(communicators, used.values())
+    copied = fxcore.Graph()
+    copies: dict[fxcore.Node, fxcore.Node] = {}
+    for node in graph_module.graph.nodes:
+        copy = copies[node] = copied.node_copy(node, copies.__getitem__)
+        copy.name = node.name
+        if node in used:
+            given = group_argument(copy)
+            copy.args = tuple([texts[used[node]] if value is given else value for value in copy.args])
+            copy.kwargs = {key: texts[used[node]] if value is given else value for key, value in copy.kwargs.items()}
+    for node in reversed(list(copied.nodes)):
+        if node.op == "get_attr" and not node.users and _is_group(graph_module, node):
+            copied.erase_node(node)
+    copied._codegen = graph_module.graph._codegen
+    made = fxcore.GraphModule(graph_module, copied, type(graph_module).__name__)
+    made.meta.update(graph_module.meta)
+    return made
+
+
+def _is_group(owner: fxcore.GraphModule, node: fxcore.Node) -> bool:
+    """Return whether an attribute that a graph reads is a group of processes."""
+    value = getattr(owner, str(node.target), None)
+    return isinstance(value, torch.ScriptObject) and str(value._type()).endswith(".ProcessGroup")

@@ -1,0 +1,102 @@
+"""The result of `fx_ranks`: one program on many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import fxcore
+from pytest_fxgraph.captures.capture import JoinedGraphs, joined_graphs
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.capture_notes import FRONTEND
+from pytest_fxgraph.errors import CollectiveError
+from pytest_fxgraph.ranks.collectives import Collectives
+from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks, ranks_text
+from pytest_fxgraph.ranks.matching import mismatch_of
+from pytest_fxgraph.ranks.rank_program import RankProgram, World
+from pytest_fxgraph.report.printable import counted
+from pytest_fxgraph.report.text import headline
+
+# Beginnings of the notes that a golden of ranks has.
+WORLD_NOTE, RANKS_NOTE, CONSTANT_NOTE, PLACEMENT_NOTE = "world: ", "ranks: ", "constant of the rank: ", "placement: "
+
+
+class RankPrograms(JoinedGraphs):
+    """The programs of the captured ranks. It is a subject: one golden holds a graph for each group of equal ranks."""
+
+    def __init__(self, frontend: str, world: World, programs: Sequence[RankProgram]) -> None:
+        self.frontend = frontend
+        self.world = world
+        self.programs = {program.rank: program for program in programs}
+        self.groups = groups_of_equal_ranks(programs)
+
+    @property
+    def graphs(self) -> dict[int, fxcore.GraphModule]:
+        """The graph of each captured rank."""
+        return {rank: program.capture.as_graph_module() for rank, program in self.programs.items()}
+
+    @property
+    def collectives(self) -> Collectives:
+        """The collectives of all captured ranks in order; print them for a table."""
+        return Collectives([each for program in self.programs.values() for each in program.collectives])
+
+    def assert_spmd(self) -> None:
+        """Check that all ranks run one graph, up to constants that depend on the rank.
+
+        Raises CollectiveError (an AssertionError) with the groups of ranks and the first difference.
+        """
+        __tracebackhide__ = True
+        if len(self.groups) == 1:
+            return
+        first, second = (self.programs[group.ranks[0]] for group in self.groups[:2])
+        told = headline(compare_documents(first.document, second.document, level="structure"))
+        groups = "; ".join([f"ranks {group.text}" for group in self.groups])
+        message = (
+            f"the {len(self.programs)} ranks run {len(self.groups)} different graphs: {groups}\n"
+            f"rank {second.rank} differs from rank {first.rank}: {told}"
+        )
+        raise CollectiveError(message, message)
+
+    def assert_matching_collectives(self) -> None:
+        """Check that every rank of a group calls the same collectives in the same order with compatible tensors.
+
+        Raises CollectiveError (an AssertionError) with the collectives at which the ranks wait for each other.
+        """
+        __tracebackhide__ = True
+        mismatch = mismatch_of({rank: program.collectives for rank, program in self.programs.items()})
+        if mismatch is not None:
+            raise CollectiveError(mismatch, mismatch)
+
+    def as_graph_module(self) -> fxcore.GraphModule:
+        """Return a graph module that calls one graph for each group of equal ranks, to be read and not to be run."""
+        representatives = [self.programs[group.ranks[0]].readable for group in self.groups]
+        return joined_graphs({"graph": representatives}, [f"{FRONTEND}: {self.frontend}", *self._notes()])
+
+    @property
+    def operators_of(self) -> Any:
+        """The subject for questions about operators: this one."""
+        return self
+
+    def _notes(self) -> list[str]:
+        notes = [WORLD_NOTE + self.world.text]
+        if len(self.programs) != self.world.size:
+            notes.append(f"{RANKS_NOTE}captured {ranks_text([*self.programs])}")
+        for number, group in enumerate(self.groups):
+            notes.append(f"{RANKS_NOTE}{group.text} run graph_{number}")
+            notes += [f"{CONSTANT_NOTE}graph_{number}: {constant.text}" for constant in group.constants]
+            placements = self.programs[group.ranks[0]].placements
+            notes += [f"{PLACEMENT_NOTE}{path}: {text}" for path, text in placements.items()]
+            for kind, finding in self.programs[group.ranks[0]].capture.findings:
+                notes.append(f"{kind}: {finding.text}")
+        return list(dict.fromkeys(notes))
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self.programs), 'rank')} in {counted(len(self.groups), 'group')} by {self.frontend}>"
+
+
+def group_of_rank(groups: Sequence[RankGroup], rank: int) -> RankGroup:
+    """Return the group that a rank is in. Raises KeyError for a rank that was not captured."""
+    for group in groups:
+        if rank in group.ranks:
+            return group
+    raise KeyError(rank)

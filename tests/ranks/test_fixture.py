@@ -1,0 +1,70 @@
+"""`fx_ranks`: one program on many ranks is one subject."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from fixtures.parallel_plans import inputs, plain, tensor_parallel
+from fixtures.process_groups import needs_fake_group
+from pytest_fxgraph.errors import ChoiceError, CollectiveError, RanksError
+
+pytestmark = needs_fake_group
+
+
+def test_ranks_of_a_tensor_parallel_model_run_one_graph(fx_ranks):
+    programs = fx_ranks(tensor_parallel, inputs(), world_size=4)
+    assert [group.ranks for group in programs.groups] == [(0, 1, 2, 3)]
+    programs.assert_spmd()
+    programs.assert_matching_collectives()
+    found = programs.collectives.of_rank(3)
+    assert [each.text for each in found] == ["all_reduce(sum) of float32[2, 8, 16] on tp"] * 2
+    assert {each.bytes for each in found} == {2 * 8 * 16 * 4}
+
+
+def test_placements_and_the_world_stand_in_the_golden(fx_ranks, fx_golden):
+    assert fx_ranks(tensor_parallel, inputs(), world_size=4) == fx_golden
+
+
+class SometimesReduced(nn.Module):
+    """Reduces on even ranks only."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if dist.get_rank() % 2 == 0:
+            dist.all_reduce(x)
+        return x
+
+
+def test_a_collective_that_some_ranks_leave_out_is_a_deadlock(fx_ranks):
+    programs = fx_ranks(lambda rank: SometimesReduced(), inputs(), world_size=4)
+    with pytest.raises(CollectiveError, match=r"rank 0 waits in all_reduce .* for rank 1, 3"):
+        programs.assert_matching_collectives()
+    with pytest.raises(CollectiveError, match=r"2 different graphs: ranks 0, 2; ranks 1, 3"):
+        programs.assert_spmd()
+
+
+def test_a_mesh_is_handed_to_a_builder_of_two_arguments(fx_ranks):
+    seen = []
+
+    def build(rank, mesh):
+        seen.append((rank, mesh.mesh_dim_names, tuple(mesh.get_coordinate())))
+        return plain()
+
+    fx_ranks(build, inputs(), world_size=4, mesh={"dp": 2, "tp": 2}, ranks=[1, 2])
+    assert seen == [(1, ("dp", "tp"), (0, 1)), (2, ("dp", "tp"), (1, 0))]
+
+
+def test_wrong_numbers_are_refused(fx_ranks):
+    with pytest.raises(RanksError, match=re.escape("a mesh of 2 x 3 has 6 ranks, and world_size is 4")):
+        fx_ranks(tensor_parallel, inputs(), world_size=4, mesh=(2, 3))
+    with pytest.raises(ChoiceError, match=re.escape("ranks=[4]: there are the ranks 0 to 3")):
+        fx_ranks(tensor_parallel, inputs(), world_size=4, ranks=[4])
+
+
+def test_the_process_is_no_rank_afterwards(fx_ranks):
+    fx_ranks(tensor_parallel, inputs(), world_size=2, ranks=[1])
+    assert not dist.is_initialized()
