@@ -147,3 +147,14 @@ def test_torch_distributed_is_as_it_was_after_a_trace():
     fxcore.symbolic_trace(in_place, example_inputs=torch.rand(3))
 
     assert dict(vars(dist)) == before
+
+
+@pytest.mark.skipif(not hasattr(collectives, "_wrap_tensor_autograd"), reason="this torch waits by itself")
+def test_a_torch_that_waits_at_the_first_read_gets_a_node_that_waits(monkeypatch):
+    monkeypatch.delattr(collectives, "_wrap_tensor_autograd")
+
+    graph = fxcore.symbolic_trace(lambda x: collectives._maybe_wrap_tensor(x * 2)).graph
+
+    wait = graph.output_node().args[0]
+    assert [node.name for node in graph.nodes] == ["x", "mul", "wait_tensor", "output"]
+    assert str(wait.format_node()).endswith("(args = (%mul,), kwargs = {})")

@@ -41,6 +41,15 @@ def test_factories_without_a_proxy_compute_and_are_torch_s_own_again_after(monke
     assert "zeros" not in traced.code
 
 
+def test_a_function_that_traced_code_hands_on_is_torch_s_own_in_the_graph(monkeypatch):
+    zeros = torch.zeros
+    on_an_older_torch(monkeypatch)
+
+    graph = fxcore.symbolic_trace(lambda x: x.tracer.create_proxy("call_function", torch.zeros, (2,), {})).graph
+
+    assert graph.output_node().args[0].target is zeros
+
+
 class Tables(nn.Module):
     def __init__(self):
         super().__init__()
