@@ -28,8 +28,8 @@ def changes_throughout(graph: ComparedGraph) -> Iterator[Occurrence]:
             text = _sizes_text(found, changes)
         if found and text:
             where = " everywhere" if len(changes) == len(graph.changes) else ""
-            key = ("throughout", text.partition(" ")[0], *(found if _is_dtype(found) else ()))
-            yield Occurrence("throughout", text + where, tuple(map(str, key)), graph.site(""), changes)
+            key = ("throughout", text if _is_dtype(found) else text.partition(" ")[0])
+            yield Occurrence("throughout", text + where, key, graph.site(""), changes)
             return
 
 
