@@ -81,7 +81,7 @@ def _sizes_text(steps: _Steps, changes: Sequence[Change]) -> str:
     paths = {(change.subject, change.where) for change in changes if change.subject != "node"}
     if not _have_one_factor(steps) or len(paths) < 2 or len(fields) == 1:
         return ""
-    pairs = sorted(steps.items(), key=lambda pair: int(pair[0]))
+    pairs = sorted((int(before), int(after)) for before, after in steps.items())
     named = ", ".join(f"{before} -> {after}" for before, after in pairs[:_MOST_NAMED])
     return f"size{'s' if len(pairs) > 1 else ''} {named}{', ...' if len(pairs) > _MOST_NAMED else ''}"
 

@@ -60,6 +60,30 @@ def test_a_change_of_other_nodes_is_told_beside_the_change_of_all_values():
     assert throughout(SHAPES, SHAPES.replace("[2", "[4").replace("relu", "tanh")) == ["batch 2 -> 4"]
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (".to(%a, torch.float64) : float64[2]\nreturn %b", ["float32 -> float64 everywhere"]),
+        (".to(%a, torch.float64) : float64[2]\n%c = g(%b)\nreturn %c", ["float32 -> float64"]),
+    ],
+)
+def test_an_argument_belongs_to_a_change_of_all_dtypes_beside_other_edits(other, words):
+    text = "%x = input x : float32[2]\n%a = f(%x) : float32[2]\n%b = .to(%a, torch.float32) : float32[2]\nreturn %b"
+    before, _, _ = text.partition(".to")
+
+    edits = edits_of(text, before.replace("float32", "float64") + other)
+
+    (edit,) = [edit for edit in edits if edit.kind == "throughout"]
+    assert [edit.text] == words
+    assert "args[1]" in {change.field for change in edit.changes}
+
+
+def test_values_change_throughout_beside_another_argument():
+    text = "%x = input x : float32[2]\n%a = f(%x, 'sum') : float32[2]\nreturn %a"
+
+    assert throughout(text, text.replace("sum", "mean").replace("[2]", "[4]")) == ["batch 2 -> 4"]
+
+
 def test_one_changed_dtype_is_told_where_it_stands():
     text = "%x = input x\n%a = .to(%x, torch.float32)\nreturn %a"
 
