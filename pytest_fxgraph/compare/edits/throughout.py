@@ -28,8 +28,8 @@ def changes_throughout(graph: ComparedGraph) -> Iterator[Occurrence]:
             text = _sizes_text(found, changes)
         if found and text:
             where = " everywhere" if len(changes) == len(graph.changes) else ""
-            key = ("throughout", text.partition(" ")[0], *(found if _is_dtype(found) else ()))
-            yield Occurrence("throughout", text + where, tuple(map(str, key)), graph.site(""), changes)
+            key = ("throughout", text if _is_dtype(found) else text.partition(" ")[0])
+            yield Occurrence("throughout", text + where, key, graph.site(""), changes)
             return
 
 
@@ -81,7 +81,7 @@ def _sizes_text(steps: _Steps, changes: Sequence[Change]) -> str:
     paths = {(change.subject, change.where) for change in changes if change.subject != "node"}
     if not _have_one_factor(steps) or len(paths) < 2 or len(fields) == 1:
         return ""
-    pairs = sorted(steps.items(), key=lambda pair: int(pair[0]))
+    pairs = sorted((int(before), int(after)) for before, after in steps.items())
     named = ", ".join(f"{before} -> {after}" for before, after in pairs[:_MOST_NAMED])
     return f"size{'s' if len(pairs) > 1 else ''} {named}{', ...' if len(pairs) > _MOST_NAMED else ''}"
 

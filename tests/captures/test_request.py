@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
+from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
+
+ONE, TWO = torch.ones(1), torch.ones(2)
+
+
+def request(model: Any = None, inputs: object = (ONE,), frontend: str = "dynamo", **options: Any) -> CaptureRequest:
+    return CaptureRequest.of(model or nn.ReLU(), inputs, options.pop("kwargs", None), frontend, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"frontend": "jit"}, ChoiceError, "there is no frontend 'jit'; there are 'symbolic', 'export'"),
+        ({"mode": "test"}, ChoiceError, "there is no mode 'test'; there are 'eval', 'train'"),
+        ({"model": "net"}, CaptureError, "cannot capture an object of type str: hand over a module or function"),
+        (
+            {"frontend": "export", "calls": [((ONE,), {})]},
+            CaptureError,
+            "frontend='export' compiles once; use frontend='dynamo' or 'aot', or leave calls out",
+        ),
+        ({"decompositions": "core"}, CaptureError, "frontend='dynamo' knows no decompositions"),
+        ({"decompositions": "core", "frontend": "symbolic"}, CaptureError, "'symbolic' knows no decompositions"),
+        ({"dynamic_shapes": True, "frontend": "symbolic"}, CaptureError, "records no sizes, so dynamic_shapes= says"),
+        ({"dynamic_shapes": True, "frontend": "export"}, CaptureError, "dynamic_shapes=True is for frontends 'dynamo'"),
+        ({"calls": [ONE]}, InputsError, "expected .* a tuple and a dict, got Tensor for call 2; write"),
+        ({"calls": [((ONE,), {}), ((ONE,),)]}, InputsError, "got tuple for call 3"),
+        ({"calls": [(ONE, {})]}, InputsError, "got tuple for call 2"),
+        ({"calls": [((ONE,), ())]}, InputsError, "got tuple for call 2"),
+        ({"calls": [[(ONE,), {}]]}, InputsError, "got list for call 2"),
+        ({"calls": [((ONE,), {}, "change")]}, InputsError, "got tuple for call 2"),
+    ],
+)
+def test_an_impossible_capture_is_refused_with_its_cure(options, error, words):
+    with pytest.raises(error, match=words):
+        request(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "train"},
+        {"model": torch.relu},
+        {"frontend": "aot", "calls": [((ONE,), {})]},
+        {"frontend": "export", "decompositions": "core"},
+        {"frontend": "make_fx", "dynamic_shapes": True},
+        {"frontend": "export", "dynamic_shapes": {"x": {0: 1}}},
+        {"frontend": "symbolic", "inputs": None},
+    ],
+)
+def test_a_possible_capture_is_accepted(options):
+    request(**options)
+
+
+def test_the_calls_are_the_first_and_the_further_ones_each_with_the_change_before_it():
+    changes: list[str] = []
+    calls = [((TWO,), {"y": 1}), ((ONE,), {}, lambda: changes.append("changed"))]
+
+    made = request(inputs=None, kwargs={"x": ONE}, calls=calls)
+
+    assert made.calls == (((), {"x": ONE}), ((TWO,), {"y": 1}), ((ONE,), {}))
+    for number in (1, 2):
+        made.change_before(number)
+    assert changes == []
+    made.change_before(3)
+    assert changes == ["changed"]
+
+
+class Named(nn.Module):
+    def forward(this, x, flag=True):  # a model may name it so
+        return x
+
+
+def test_the_arguments_of_a_call_are_known_by_the_names_of_the_parameters():
+    model = Named()
+    made = request(model)
+
+    assert made.arguments(((ONE,), {})) == {"this": model, "x": ONE, "flag": True}
+    assert made.arguments(((), {})) == {}
+    assert request(lambda x, y=2: x).arguments(((1,), {})) == {"x": 1, "y": 2}
+
+
+def test_the_model_has_the_name_that_its_forward_gives_it():
+    class Static(nn.Module):
+        forward = staticmethod(lambda: None)
+
+    assert [request(model).own_name for model in (Named(), Static(), lambda this: this)] == ["this", "self", "self"]
+
+
+def test_core_is_a_table_of_decompositions_and_any_other_table_stays():
+    table = {torch.ops.aten.add.Tensor: lambda *args: None}
+
+    assert torch.ops.aten.addcmul.default in request(frontend="aot", decompositions="core").decomposition_table
+    assert request(frontend="aot", decompositions=table).decomposition_table is table
+    assert request().decomposition_table is None
+
+
+def test_a_model_that_fails_by_itself_is_told_apart_from_a_frontend_that_fails():
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no weights")
+
+    failure = request(broken, frontend="export").failure(ValueError("torch's"))
+
+    assert str(failure).startswith("frontend='export': the model ")
+    assert "broken itself fails: RuntimeError: no weights" in str(failure)
+
+
+def test_the_failing_call_is_named_where_there_are_several():
+    made = request(calls=[((TWO,), {})])
+
+    assert str(made.failure(ValueError("too deep"), 2)).startswith("frontend='dynamo' in call 2: cannot capture ")
+    assert str(request().failure(ValueError("too deep"))).startswith("frontend='dynamo': cannot capture ")
+
+
+def test_the_lines_that_torch_knows_are_told():
+    error = ValueError("graph break")
+    error.real_stack = traceback.StackSummary.from_list([("model.py", 3, "forward", "y = x.item()")])
+
+    assert "\n  model.py:3, in forward: y = x.item()" in str(request().failure(error))
+
+
+@pytest.mark.parametrize(
+    ("frontend", "cure"), [("export", "frontend='dynamo' captures it in parts"), ("make_fx", "frontend='export' names")]
+)
+def test_another_frontend_is_the_cure(frontend, cure):
+    assert cure in str(request(frontend=frontend).failure(ValueError("no")))
+
+
+def test_a_call_may_write_into_its_copy():
+    x = torch.zeros(2)
+
+    args, kwargs = copied_call(((x,), {"y": x}))
+    args[0].add_(1)
+
+    assert x.sum() == 0
+    assert kwargs["y"] is args[0]
+
+
+@pytest.mark.parametrize(("mode", "trains"), [("train", True), ("eval", False), (None, True)])
+def test_a_capture_sees_its_mode_and_leaves_the_modes_of_the_model(mode, trains):
+    model = nn.Sequential(nn.Dropout(), nn.ReLU())
+    model[1].eval()
+
+    with left_as_it_was(request(model, mode=mode)):
+        assert model[0].training is trains
+        assert model[1].training is (mode == "train")
+
+    assert [module.training for module in model] == [True, False]
