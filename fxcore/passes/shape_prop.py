@@ -24,6 +24,7 @@ from fxcore.uninitialized import refuse_uninitialized
 _WITH_STRIDES = (torch.strided, torch.jagged)
 _MEMORY_FORMATS = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
 _PER_TENSOR = (torch.per_tensor_affine, torch.per_tensor_symmetric)
+_REAL = contextlib.nullcontext()
 
 
 class TensorMetadata(NamedTuple):
@@ -58,7 +59,10 @@ def _extract_tensor_metadata(result: torch.Tensor, include_contiguity: bool = Tr
 
 
 def _memory_format(tensor: torch.Tensor) -> torch.memory_format | None:
-    return next((candidate for candidate in _MEMORY_FORMATS if _is_laid_out(tensor, candidate)), None)
+    for memory_format in _MEMORY_FORMATS:
+        if _is_laid_out(tensor, memory_format):
+            return memory_format
+    return None
 
 
 def _is_laid_out(tensor: torch.Tensor, memory_format: torch.memory_format) -> bool:
@@ -114,7 +118,8 @@ class ShapeProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """Run one node and note its value. Raises InterpreterError (a RuntimeError) that names node and line."""
         try:
-            with self._faking():
+            # On real tensors, a generator for each node would be a third of the overhead of a run.
+            with _REAL if self.fake_mode is None else self._faking(self.fake_mode):
                 result = super().run_node(n)
         except Exception as error:
             raise InterpreterError(
@@ -129,13 +134,11 @@ class ShapeProp(Interpreter):
         return result
 
     @contextlib.contextmanager
-    def _faking(self) -> Iterator[None]:
-        if self.fake_mode is None or self.fake_module is None:
-            yield
-            return
-        self.module = self.fake_module
+    def _faking(self, mode: FakeTensorMode) -> Iterator[None]:
+        if self.fake_module is not None:
+            self.module = self.fake_module
         try:
-            with self.fake_mode, enable_python_dispatcher():
+            with mode, enable_python_dispatcher():
                 yield
         finally:
             self.module = self.real_module
