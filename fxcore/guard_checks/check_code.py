@@ -172,11 +172,11 @@ class _Source:
         work = self._plan.checks.get(self._position, [])
         if not work:
             return
-        if self._position == ENTRY and self._plan.alone:
+        if not self._plan.alone.isdisjoint(work):
             self._lines.append(f"    {ALONE} = {{}}")
         self._lines.append("    try:")
-        for index, each in enumerate(work):
-            guard = next((later for later in work[index:] if isinstance(later, int)), 0)
+        for each in work:
+            guard = each if isinstance(each, int) else self._plan.needed_by[each]
             if isinstance(each, int):
                 lines = self._check(each, parameters)
             elif each.target is bool and self._guards[guard].is_assumed:

@@ -104,7 +104,8 @@ class GuardedForward:
         lines: list[str] = []
         start = ""
         for number, line in enumerate(code.src.split("\n")):
-            node = nodes[node_of_line.get(number) or 0]
+            index = node_of_line.get(number)
+            node = None if index is None else nodes[index]
             if node is made[0]:
                 start = f"{line.partition(' = ')[0].strip()} = {entry_call};  "
             elif node in made:

@@ -30,8 +30,8 @@ class Plan:
     """The checks of one graph.
 
     `checks` maps a position among the graph's nodes to the work right after this node, in order: a node of the
-    conditions to compute, or the index of a guard to check. `alone` are guards whose twins a transform removed: each is
-    computed from the inputs, in a run of its own.
+    conditions to compute, or the index of a guard to check. `needed_by` maps each such node to its first guard. `alone`
+    are guards whose twins a transform removed: each is computed from the inputs, in a run of its own.
     """
 
     def __init__(self, graph: Graph, guards: Guards, module: nn.Module | None, *, at_entry: bool = False) -> None:
@@ -47,6 +47,7 @@ class Plan:
         self._gone: set[Node] = set()  # inputs that the graph does not have any more
         self._ready: dict[Node, int] = {}
         self.checks: dict[int, list[Node | int]] = {}
+        self.needed_by: dict[Node, int] = {}
         self.alone: set[int] = set()
         self.asked: tuple[Node, ...] = ()  # for each guard, the node of the conditions that Python asked about
         conditions = guards.graph
@@ -190,15 +191,16 @@ class Plan:
             self.alone.add(index)
             self.checks.setdefault(ENTRY, []).append(index)
             return
-        self._place_node(node)
+        self._place_node(node, index)
         self.checks.setdefault(self._ready[node], []).append(index)
 
-    def _place_node(self, node: Node) -> None:
-        if not self._is_computed(node) or node in self.checks.get(self._ready[node], ()):
+    def _place_node(self, node: Node, guard: int) -> None:
+        if not self._is_computed(node) or node in self.needed_by:
             return
         for value in node.all_input_nodes:
-            self._place_node(value)
+            self._place_node(value, guard)
         self.checks.setdefault(self._ready[node], []).append(node)
+        self.needed_by[node] = guard
 
 
 def _is_plain(node: Node) -> bool:

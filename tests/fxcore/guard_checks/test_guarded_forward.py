@@ -288,3 +288,20 @@ def test_an_assumption_is_assumed_again():
     assert again.graph.guards[0].is_assumed
     with pytest.raises(GuardError):
         again(-torch.ones(2))
+
+
+def draws():
+    y = torch.rand(2)
+    return y + 1 if fxcore.assume(y.sum() > 1) else y
+
+
+def test_a_graph_without_inputs_is_checked_right_after_its_first_call():
+    torch.manual_seed(0)  # the sum is 1.26
+    graph_module = fxcore.symbolic_trace(draws, example_inputs=())
+
+    for run in (graph_module, Interpreter(graph_module).run):
+        torch.manual_seed(0)
+        assert run().sum() > 3
+        torch.manual_seed(2)  # the sum is 0.996
+        with pytest.raises(GuardError, match=r"rand\(\.\.\.\)\.sum\(\) > 1"):
+            run()

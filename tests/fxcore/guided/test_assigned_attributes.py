@@ -25,7 +25,7 @@ class Holder(nn.Module):
         self.register_buffer("buffer", torch.zeros(2))
         self.weight = nn.Parameter(torch.zeros(2))
         self.items, self.table, self.pair = [], {"k": 1}, [torch.zeros(2), torch.ones(2)]
-        self.flat, self.none = [self.weight, self.buffer], ()
+        self.flat, self.none, self.single = [self.weight, self.buffer], (), [self.weight]
         self.reference = weakref.ref(self.buffer)
         self.part = nn.Identity()
         self.part.number = 0
@@ -97,6 +97,7 @@ def test_another_value_of_an_attribute_has_a_note(path, value):
         ("buffer", lambda model, x: model.buffer),
         ("pair", lambda model, x: model.pair),
         ("flat", lambda model, x: [model.weight, model.buffer]),
+        ("single", lambda model, x: [model.weight]),
         ("reference", lambda model, x: weakref.ref(model.buffer)),
     ],
 )

@@ -107,6 +107,11 @@ def test_starred_parameters_are_never_left_at_a_default():
     assert inputs.by_target["**named"] == {}
 
 
+def test_only_given_arguments_can_stand_instead_of_none():
+    assert ExampleInputs(has_defaults, None, (ONES, 2, ONES), None).given_instead_of_none == {"z"}
+    assert ExampleInputs(has_defaults, None, (ONES, 2), None).given_instead_of_none == set()
+
+
 def test_the_owner_of_a_method_is_no_parameter():
     inputs = ExampleInputs(nn.Linear.forward, nn.Linear(2, 2), ONES, None)
 

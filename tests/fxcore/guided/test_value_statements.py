@@ -31,6 +31,7 @@ def function(x):
             w = 4
     with a, \\
             b: c = 5
+    for _ in x: y = 3
     return y
 """
 
@@ -49,6 +50,7 @@ def file():
         (1, range(1, 2)),
         (2, range(2, 6)),
         (4, range(2, 6)),
+        (5, range(2, 6)),
         (6, range(6, 9)),
         (8, range(6, 9)),
         (9, range(9, 10)),
@@ -58,6 +60,7 @@ def file():
         (16, range(16, 17)),
         (17, range(17, 18)),
         (19, range(19, 20)),
+        (20, range(20, 21)),
         (99, range(99, 100)),
     ],
 )
@@ -67,6 +70,14 @@ def test_the_lines_of_a_statement_are_its_own_or_those_of_its_head(file, line, l
 
 def test_a_file_without_source_has_statements_of_one_line():
     assert statement_lines("<no such file>", 3) == range(3, 4)
+
+
+def test_a_file_that_is_no_program_has_statements_of_one_line():
+    linecache.cache["<no program>"] = (5, None, ["def (\n"], "<no program>")
+    try:
+        assert statement_lines("<no program>", 3) == range(3, 4)
+    finally:
+        del linecache.cache["<no program>"]
 
 
 def sources_of(function, *example):
