@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -196,3 +197,16 @@ def test_a_run_has_at_most_sixteen_options_and_a_setting_of_one_test_has_none():
     for setting in (*settings.NUMERIC, settings.CODE):
         assert setting is settings.SEED or setting.option not in options
         assert setting.key in parser._inidict
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [each for each in vars(settings).values() if isinstance(each, settings.Setting) and "(default: " in each.help],
+    ids=lambda setting: setting.name,
+)
+def test_the_default_is_the_one_that_the_help_names(setting):
+    named = re.search(r"\(default: (.*?)\)", setting.help)
+    shown = str(setting.default).lower().removesuffix(".0")
+
+    assert named is not None
+    assert named[1] == shown or (setting.default is None and named[1].startswith(("by dtype", "none", "all")))

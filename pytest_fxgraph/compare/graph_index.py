@@ -248,7 +248,7 @@ def input_hashes(
 def user_hashes(users: Sequence[Sequence[tuple[int, int]]], marks: Sequence[Hashable], table: NodeHashes) -> list[int]:
     """Number each node by its mark and the hashes and places of its readers; `users` as in GraphIndex."""
     hashes = [-1] * len(users)
-    for position in range(len(users) - 1, -1, -1):
+    for position in reversed(range(len(users))):
         readers = [(hashes[reader], place) for reader, place in users[position]]
         hashes[position] = table.number(("read by", marks[position], *sorted(readers)))
     return hashes

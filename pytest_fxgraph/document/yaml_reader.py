@@ -25,8 +25,8 @@ class Record(dict[str, Any]):
 
     line: int
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self) -> None:
+        super().__init__()
         self.lines: dict[str, int] = {}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import pytest_fxgraph
 from fixtures.documents import document
-from pytest_fxgraph.command.main import _parser, main
+from pytest_fxgraph.command.main import _parser, main, parsed
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 
@@ -317,3 +317,15 @@ def test_every_command_that_a_message_or_a_page_prints_exists():
     assert len({verb for verb, _ in told}) > 5
     assert not [(verb, option) for verb, option in told if verb not in verbs]
     assert not [(verb, option) for verb, option in told if option not in verbs[verb]._option_string_actions]
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        (["replay", "run", "--", "-x", "--", "-q"], ["-x", "--", "-q"]),
+        (["replay", "run"], []),
+        (["show", "--", "-odd.yaml"], []),
+    ],
+)
+def test_behind_two_dashes_stand_the_arguments_of_pytest_for_a_verb_that_runs_it(given, arguments):
+    assert parsed(given).arguments == arguments

@@ -130,3 +130,16 @@ def test_a_difference_with_its_records_can_be_pickled():
 
     assert copy == difference
     assert copy.deepdiff == difference.deepdiff
+
+
+def test_the_outermost_records_know_of_a_pair_in_any_graph():
+    records = ChangedRecords()
+    inner = records.add_graph("sub")
+    inner.add("nodes", "n", {"target": "a"}, None)
+    inner.add("nodes", "m", None, {"target": "a"})
+
+    assert not records.has_pairs
+
+    inner.add("nodes", "o", {"target": "a"}, {"target": "b"})
+
+    assert records.has_pairs

@@ -127,3 +127,10 @@ def test_a_lowering_is_listed_with_its_stages():
     assert "summary; 1 lowering was followed" in text
     assert re.findall(r'role="tab".*?>(\w+)</button>', text) == ["Stages", "Words"]
     assert "export \N{RIGHTWARDS ARROW} mine" in text
+
+
+def test_a_test_with_several_mismatches_names_the_golden_of_each():
+    first, second = (replace(outcome(name), nodeid="test_net.py::test_net") for name in ("one.yaml", "two.yaml"))
+
+    assert "test_net.py::test_net (two.yaml)" in page(first, second)
+    assert "(two.yaml)" not in page(replace(first, status="matched"), second)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from pytest_fxgraph.draw import side_by_side
 from pytest_fxgraph.draw.side_by_side import table_html, text_rows
 
 
@@ -73,3 +76,10 @@ def test_differences_beyond_three_thousand_rows_are_only_counted():
 
     assert table.count("further lines are not shown") == 70
     assert table.count('<td class="minus">') == 430
+
+
+@pytest.mark.parametrize(("most", "row"), [(3, (None, "new", True)), (2, ("a", "new", True))])
+def test_lines_pair_by_place_above_a_number_of_lines(monkeypatch, most, row):
+    monkeypatch.setattr(side_by_side, "MOST_LINES", most)
+
+    assert text_rows("a", "new\na")[0] == row

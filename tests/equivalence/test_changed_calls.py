@@ -328,3 +328,13 @@ def test_a_plain_value_is_replaced_by_values_of_its_kind(value, others):
     changes = changes_of(None, None, Arguments((value,), {})).get("value", [])
 
     assert [each.edit(value) for each in changes] == others
+
+
+def test_the_arguments_around_a_repeated_tensor_stay():
+    example = Arguments((X, X + 1, 5), {"flag": True})
+
+    (change,) = [each for each in changes_of(Takes(), Takes(), example)["argument"] if "too" in each.words]
+    given = ChangedCall(example, (change,)).arguments()
+
+    assert given.args[2:] == (5,)
+    assert given.args[1] is given.args[0]

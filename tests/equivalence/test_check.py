@@ -387,3 +387,9 @@ def test_a_part_of_an_input_that_one_run_replaces_is_told():
 
     with pytest.raises(MismatchError, match=r"input 0\[0\]"):
         assert_equivalent(lambda parts: parts[1] * 1, fxcore.GraphModule({}, graph), ([torch.ones(1), torch.ones(1)],))
+
+
+@pytest.mark.parametrize("samples", [0, -1, 1.0, True, "2"])
+def test_samples_are_a_whole_number_of_at_least_1(samples):
+    with pytest.raises(ValueError, match="samples must be a whole number of at least 1, got "):
+        FxEquivalence()(torch.relu, values(2), samples=samples)

@@ -283,3 +283,19 @@ def test_keys_that_print_alike_cannot_be_compared():
 
     assert found.kind == "structure"
     assert found.description == "has two keys that print alike, so its parts cannot be told apart"
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "would_match"),
+    [
+        ({"sqnr": 20.0}, [0.0, 0.0], True),  # zeros reach no SQNR
+        ({"atol": 1.0}, [0.5, 0.0], True),
+        ({"atol": 0.1}, [0.5, 0.0], False),
+        ({"atol": 0.1}, [math.nan, math.inf], True),
+        ({"atol": 0.1}, [math.nan, 1.0], False),
+    ],
+)
+def test_zeros_match_zeros_small_values_and_no_values(rule, values, would_match):
+    comparison = OutputComparison(ToleranceRule(None, rule.pop("atol", None), **rule))
+
+    assert comparison.would_match_zeros(torch.tensor(values), "output") is would_match

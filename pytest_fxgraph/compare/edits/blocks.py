@@ -78,7 +78,8 @@ def _named(paths: Sequence[str]) -> str:
     named = next((n for n in range(len(parts) - 1, -1, -1) if not parts[n].isdecimal()), 0)
     numbers = [int(path.rpartition(".")[2]) for path in paths]
     names = [".".join(path.split(".")[named:]) for path in paths]
-    names[0] = f"block{'s' if len(names) > 1 else ''} {names[0]}" if names[0].isdecimal() else names[0]
+    if parts[named].isdecimal():
+        names[0] = f"block{'s' if len(names) > 1 else ''} {names[0]}"
     if len(paths) > 2 and numbers == [*range(numbers[0], numbers[0] + len(paths))]:
         return f"{names[0]}-{numbers[-1]}"
     if len(paths) > _MOST_NAMED:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.model import StateRecord
@@ -23,3 +25,13 @@ def test_fields_of_a_tensor_of_one_kind_are_edits_of_their_own():
         "parameter weight: float32[4] -> float32[8]",
         "requires_grad True -> False",
     ]
+
+
+@pytest.mark.parametrize(("persistent", "text"), [(True, "is no longer"), (False, "is now")])
+def test_a_buffer_enters_or_leaves_the_state_dict(persistent, text):
+    buffer = StateRecord("fc.weight", "buffer", "float32[4]", persistent=persistent)
+    graphs = [document(READS, state=(state,)) for state in (buffer, buffer._replace(persistent=not persistent))]
+
+    (edit,) = compare_documents(*graphs).edits
+
+    assert edit.text == f"buffer weight {text} in the state dict"
