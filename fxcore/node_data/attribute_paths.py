@@ -62,43 +62,54 @@ def copy_attribute(source: nn.Module, destination: nn.Module, path: str) -> None
 def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[str]) -> None:
     """Call `copy_attribute` for several paths, in their order, and walk each way once."""
     # The objects at a path on both sides; None if the destination has the source's own module there.
-    places: dict[str, _Place | None] = {"": (source, destination)}
+    places: dict[str, _Place | None] = {"": _place(source, destination)}
     for path in paths:
         parent, _, name = path.rpartition(".")
         place = places[parent] if parent in places else _find_place(parent, places)
         if place is None:
             continue
-        theirs, ours = place
-        value = attribute_of(theirs, name)
+        theirs, ours, children = place
+        value = children.get(name)
+        if value is None:
+            value = getattr(theirs, name)
         if isinstance(value, nn.Module):
             _install_module(ours, name, value)
-            places[path] = None
         else:
             persistent = name not in getattr(theirs, "_non_persistent_buffers_set", ())
             _install(ours, name, value, persistent=persistent)
 
 
-_Place = tuple[Any, nn.Module]
+# An object of the source, that of the destination at the same path, and the submodules of the first.
+_Place = tuple[Any, nn.Module, dict[str, nn.Module]]
+
+
+def _place(theirs: Any, ours: nn.Module) -> _Place:
+    # Most attributes of modules are modules, and nn.Module.__getattr__ looks for those last.
+    children = getattr(theirs, "_modules", None)
+    return theirs, ours, children if isinstance(children, dict) else {}  # a ScriptModule has another type there
 
 
 def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
-    if path not in places:
-        parent, _, name = path.rpartition(".")
-        above = _find_place(parent, places)
-        places[path] = None if above is None else _step_down(above, name)
+    if path in places:
+        return places[path]
+    parent, _, name = path.rpartition(".")
+    above = _find_place(parent, places)
+    places[path] = None if above is None else _step_down(above, name)
     return places[path]
 
 
 def _step_down(place: _Place, name: str) -> _Place | None:
-    theirs, ours = place[0], place[1]
-    their_child = attribute_of(theirs, name)
+    theirs, ours, children = place
+    their_child = children.get(name)
+    if their_child is None:
+        their_child = getattr(theirs, name)
     our_child = _attribute_or_none(ours, name)
     if our_child is their_child:
         return None
     if our_child is None:
         our_child = _empty_module()
         _install_module(ours, name, our_child)
-    return their_child, our_child
+    return _place(their_child, our_child)
 
 
 def _attribute_or_none(module: nn.Module, name: str) -> Any:

@@ -17,10 +17,10 @@ from fxcore.tracing.recorder import CONSTANT_TYPES
 
 
 class FastRecording(NamedTuple):
-    """The functions that record a call, `create_proxy`, and a call of a leaf module with one value."""
+    """The functions that record a call, `create_proxy`, and a call of a module, `_on_module_call`."""
 
     call: Callable[..., Any]
-    leaf: Callable[[nn.Module, Any], Any]
+    module_call: Callable[[nn.Module, Callable[..., Any], Any, Any], Any]
 
 
 def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
@@ -66,6 +66,7 @@ def fast_recording(
     """
     graph, create_arg, added = tracer.graph, tracer.create_arg, _adder(tracer, proxy_class)
     insert, paths, counts = graph._insert, tracer.submodule_paths or {}, tracer.num_calls
+    general_call, leaf_kinds = tracer._on_module_call, tracer._leaf_kinds
     wishes: dict[BuiltinFunctionType, NameParts] = {}
 
     def wish_of(target: BuiltinFunctionType) -> NameParts:
@@ -98,15 +99,16 @@ def fast_recording(
         call = tracer._module_call if has_own_calls else tracer._current_call()
         return added(kind, target, tuple(node_args), node_kwargs, tuple(inputs), wish, place, call)
 
-    def record_leaf(module: nn.Module, value: Any) -> Any:
-        path = paths.get(module)
-        if path is None or graph._insert is not insert or graph._owning_module is not None or graph._index is not None:
-            return tracer.call_module(module, module.forward, (value,), {})
+    def record_leaf(module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        path = paths.get(module) if type(module) in leaf_kinds and len(args) == 1 and not kwargs else None
+        is_plain = graph._insert is insert and graph._owning_module is None and graph._index is None
+        if path is None or type(args[0]) is not proxy_class or "forward" in module.__dict__ or not is_plain:
+            return general_call(module, run, args, kwargs)
         count = counts.get(path, 0)
         counts[path] = count + 1
         place = (path, type(module))
         call = nested_call(tracer._module_call, f"{path}@{count}" if count else path, place)
-        inputs = (value.node,)
+        inputs = (args[0].node,)
         return added("call_module", path, inputs, NO_KWARGS, inputs, parts_for_text(path), place, call)
 
     return FastRecording(record, record_leaf)

@@ -49,11 +49,10 @@ def module_paths_and_constants(
                 constants.update(_constants_of(path, attributes))
             elif kind.__module__.startswith("torch.nn."):
                 sizes[kind] = len(attributes)
-        if children := module._modules:
-            prefix = f"{path}." if path else ""
-            unvisited += [(prefix + name, child) for name, child in reversed(children.items()) if child is not None]
+        if module._modules:
+            unvisited += _children(path, module)
     if type(root).named_modules is not nn.Module.named_modules:
-        paths = {module: path for path, module in root.named_modules()}
+        paths = _modules_of(root)
     return paths, constants, sizes
 
 
@@ -87,8 +86,10 @@ def constant_prefix(value: Any) -> str:
 class AttributePaths:
     """Paths of the parameters and buffers of a root, by the very object."""
 
-    def __init__(self, root: nn.Module) -> None:
+    def __init__(self, root: nn.Module, modules: dict[nn.Module, str] | None = None) -> None:
+        """`modules` are the known modules with their paths. The trace may register others."""
         self._root = root
+        self._modules = modules or {}
         # Tensors hash by identity. As keys they stay alive, so no other tensor takes their place in memory.
         self._parameters: dict[nn.Parameter, str] = {}
         self._buffers: dict[torch.Tensor, _BufferPlace] = {}
@@ -99,7 +100,9 @@ class AttributePaths:
     def parameter(self, value: nn.Parameter) -> str | None:
         """Return the first path of a parameter, also if the trace installed the parameter, or None."""
         if value not in self._parameters:
-            self._parameters = {parameter: path for path, parameter in self._root.named_parameters()}
+            self._parameters = _parameters_of(self._root, self._modules)
+            if value not in self._parameters:
+                self._parameters = _parameters_of(self._root, _modules_of(self._root))
         return self._parameters.get(value)
 
     def note_buffer(self, value: torch.Tensor) -> None:
@@ -120,7 +123,7 @@ class AttributePaths:
         found = [value for value, version in self._versions.items() if value._version != version]
         if not found:
             return []
-        buffers = _buffers_of(self._root)
+        buffers = _buffers_of(_modules_of(self._root))
         paths = [buffers[value].path if value in buffers else self._constants.get(value) for value in found]
         return [path for path in paths if path]
 
@@ -128,7 +131,9 @@ class AttributePaths:
         """Return the first path of a tensor that is a buffer now, or None."""
         place = self._buffers.get(value)
         if self._has_new_buffers or (place is not None and not place.holds(value)):
-            self._buffers = _buffers_of(self._root)
+            self._buffers = _buffers_of(self._modules)
+            if value not in self._buffers:
+                self._buffers = _buffers_of(_modules_of(self._root))
             self._has_new_buffers = False
             place = self._buffers.get(value)
         return None if place is None else place.path
@@ -143,9 +148,42 @@ class _BufferPlace(NamedTuple):
         return self.holder.get(self.name) is value
 
 
-def _buffers_of(root: nn.Module) -> dict[torch.Tensor, _BufferPlace]:
+def _modules_of(root: nn.Module) -> dict[nn.Module, str]:
+    """Return the first path of every module below `root`, itself included, in the order of `named_modules`."""
+    if type(root).named_modules is not nn.Module.named_modules:
+        return {module: path for path, module in root.named_modules()}
+    # The generators of nn.Module take four times as long.
+    paths: dict[nn.Module, str] = {}
+    unvisited = [("", root)]
+    while unvisited:
+        path, module = unvisited.pop()
+        if module not in paths:
+            paths[module] = path
+            if module._modules:
+                unvisited += _children(path, module)
+    return paths
+
+
+def _children(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return paths and modules of the children of a module, the last one first."""
+    prefix = f"{path}." if path else ""
+    return [(prefix + name, child) for name, child in reversed(module._modules.items()) if child is not None]
+
+
+def _parameters_of(root: nn.Module, modules: dict[nn.Module, str]) -> dict[nn.Parameter, str]:
+    if type(root).named_parameters is not nn.Module.named_parameters:
+        return {parameter: path for path, parameter in root.named_parameters()}
+    found: dict[nn.Parameter, str] = {}
+    for module, prefix in modules.items():
+        for name, value in module._parameters.items():
+            if value is not None:
+                found.setdefault(value, f"{prefix}.{name}" if prefix else name)
+    return found
+
+
+def _buffers_of(modules: dict[nn.Module, str]) -> dict[torch.Tensor, _BufferPlace]:
     found: dict[torch.Tensor, _BufferPlace] = {}
-    for prefix, module in root.named_modules():
+    for module, prefix in modules.items():
         for name, value in module._buffers.items():
             if value is not None:
                 path = f"{prefix}.{name}" if prefix else name

@@ -62,15 +62,14 @@ class InterceptedDict(dict[str, Any]):
 
         `self.total += x` leaves a proxy in this dict. The proxy must not stay in the user's module after the trace.
         """
-        if self.is_changed:
-            before = dict(self.original)
-            self.original.clear()
-            for name in dict.keys(self):
-                value = dict.__getitem__(self, name)
-                if not isinstance(value, SymbolicValue):
-                    self.original[name] = value
-                elif name in before:
-                    self.original[name] = before[name]
+        before = dict(self.original)
+        self.original.clear()
+        for name in dict.keys(self):
+            value = dict.__getitem__(self, name)
+            if not isinstance(value, SymbolicValue):
+                self.original[name] = value
+            elif name in before:
+                self.original[name] = before[name]
         return self.original
 
 
@@ -109,7 +108,7 @@ def intercepted_state(
                 if intercepted.is_changed:
                     replaced += [(intercepted.original, name) for name in intercepted.replaced()]
                 if not intercepted.users and state.get(key) is intercepted:
-                    state[key] = intercepted.updated_original()
+                    state[key] = intercepted.updated_original() if intercepted.is_changed else intercepted.original
 
 
 class _Hooks(NamedTuple):
@@ -137,7 +136,7 @@ def is_active() -> bool:
 def active_tracer() -> Any:
     """Return the tracer that intercepts modules in this thread; None without a tracer, or while it is suspended."""
     hooks = _stack.hooks
-    return getattr(hooks[-1].on_call, "__self__", None) if hooks else None
+    return getattr(hooks[-1].on_read, "__self__", None) if hooks else None
 
 
 def tracer_of_all_calls() -> Any:

@@ -92,6 +92,31 @@ def test_paths_are_told_by_identity():
     assert paths.parameter(nn.Parameter(torch.ones(1))) is None
 
 
+def test_paths_of_a_module_that_is_registered_later_are_found():
+    root = nn.Sequential(nn.Linear(1, 1))
+    paths = AttributePaths(root, dict.fromkeys(root, "0"))
+    assert paths.parameter(root[0].bias) == "0.bias"
+    root.late = nn.BatchNorm1d(1)
+
+    assert paths.parameter(root.late.weight) == "late.weight"
+    assert paths.buffer(root.late.running_var) == "late.running_var"
+
+
+def test_a_root_chooses_the_paths_of_its_parameters_and_modules_itself():
+    class Renaming(nn.Sequential):
+        def named_parameters(self, *args, **kwargs):
+            return [("weight of 0", self[0].weight)]
+
+        def named_modules(self, *args, **kwargs):
+            return [("", self), ("renamed", self[0])]
+
+    root = Renaming(nn.BatchNorm1d(1))
+    paths = AttributePaths(root)
+
+    assert paths.parameter(root[0].weight) == "weight of 0"
+    assert paths.buffer(root[0].running_mean) == "renamed.running_mean"
+
+
 def test_plain_tensors_are_found_below_the_root():
     root = nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Tanh())
     root[0].table, root[2].table = torch.ones(1), torch.ones(2)
