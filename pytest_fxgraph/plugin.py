@@ -55,6 +55,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Load the plugin of a seeded recording before other plugins are configured."""
+    if config.getoption("fx_record_seeded"):
+        config.pluginmanager.import_plugin("pytest_fxgraph.replay.seeded_run")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Check the settings, and register the parts of the plugin that this run needs."""
     config.addinivalue_line("markers", settings.MARKER)

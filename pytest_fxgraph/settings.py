@@ -317,6 +317,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="KINDS",
         help=f"with --fx-record: the kinds of graphs to keep, with commas: {_LISTED(RECORDED_KINDS)} (default: all)",
     )
+    group.addoption(
+        "--fx-record-seeded",
+        action="store_true",
+        help="with --fx-record: record as `fxgraph replay` does, so that two recordings can be compared: each test "
+        "begins with one seed, and no graph comes from a cache of the compiler",
+    )
     group.addoption("--fx-prune-golden", action="store_true", help="remove the goldens that no test asked for")
     group.addoption(
         "--fx-report",
@@ -343,6 +349,9 @@ def check_options(config: pytest.Config) -> None:
 
 def _check_companions(config: pytest.Config) -> None:
     """Refuse an option that has no effect without another option."""
+    for name, effect in (("kinds", "which it narrows"), ("seeded", "whose tests it seeds")):
+        if config.getoption(f"fx_record_{name}") and not config.getoption("fx_record"):
+            raise pytest.UsageError(f"--fx-record-{name}: expected together with --fx-record, {effect}")
     recorded_kinds(config)
     if config.getoption("fx_update_golden"):
         return
@@ -357,8 +366,6 @@ def recorded_kinds(config: pytest.Config) -> tuple[str, ...]:
     given = config.getoption("fx_record_kinds")
     if given is None:
         return RECORDED_KINDS
-    if not config.getoption("fx_record"):
-        raise pytest.UsageError("--fx-record-kinds: expected together with --fx-record, which it narrows")
     chosen = [kind.strip() for kind in given.split(",")]
     wrong = [kind for kind in chosen if kind not in RECORDED_KINDS]
     if wrong:

@@ -49,7 +49,7 @@ def add_replay(commands: Any) -> None:
         "recording of the change, in place of a run here",
     )
     other = parser.add_mutually_exclusive_group()
-    other.add_argument("--against", metavar="RECORDING", help="compare with what pytest --fx-record wrote")
+    other.add_argument("--against", metavar="RECORDING", help="compare with what pytest --fx-record-seeded recorded")
     other.add_argument("--python", metavar="PYTHON", help="compare a run here with a run here by this interpreter")
     expected = parser.add_mutually_exclusive_group()
     expected.add_argument("--expect", choices=("same",), help="new tests are right, every other change is wrong")

@@ -27,12 +27,17 @@ def decode(text: str | bytes, origin: str) -> GraphDocument:
     newer than this release.
     """
     try:
-        return _decode(_clean(text))
+        return document_of(text)
     except YamlDataError as error:
         place = f"{origin}, line {error.line}" if error.line else origin
         family = GoldenVersionError if isinstance(error, _NewerFormatError) else GoldenFormatError
         remedy = error.remedy if isinstance(error, _NewerFormatError) else REMEDY
         raise family(f"cannot read the golden file {place}: {error.reason}; {remedy}") from None
+
+
+def document_of(text: str | bytes) -> GraphDocument:
+    """Read the text of a graph in the format of goldens, wherever it was kept. Raises YamlDataError."""
+    return _decode(_clean(text))
 
 
 class _NewerFormatError(YamlDataError):

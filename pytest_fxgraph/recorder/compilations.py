@@ -13,12 +13,7 @@ from fxcore import interop
 from pytest_fxgraph.captures.dynamo import break_at, name_sizes, note_shapes
 from pytest_fxgraph.captures.guards import guards_of, read_failure
 from pytest_fxgraph.captures.places import UserCode, function_name, is_of_torch
-from pytest_fxgraph.captures.torch_internals import (
-    CompiledFunction,
-    GuardFailure,
-    compiled_function,
-    facts_of,
-)
+from pytest_fxgraph.captures.torch_internals import CompiledFunction, GuardFailure, compiled_function, facts_of
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import CaptureError

@@ -28,6 +28,7 @@ KIND = "module"
 _EVAL_FRAME = "torch._dynamo.eval_frame"
 _MOST_BYTES_KEPT = 2**30
 _TOO_LARGE = "the modules of the test need more than 1 GiB, and are not kept until its end"
+_REPLACED = "the test replaced a forward function, which is another one after the test"
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _SEQUENCES = (list, tuple)
 
@@ -36,6 +37,7 @@ class _Call(NamedTuple):
     key: str  # of the class, the structure and the arguments
     model: str
     line: str
+    code: str  # of the forward functions of the module and of its parts
     module: Any = None  # None for a known key
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}
@@ -173,8 +175,9 @@ class ModuleCalls:
             seen.add(signature)
             if module not in self._structures:
                 self._structures[module] = _structure(module)
-            key = hashlib.sha256(f"{self._structures[module]}\n{signature}".encode()).hexdigest()
-            call = _Call(key, name_of_model(module), user_line(self._rootpath))
+            code = _code_of(module)
+            key = hashlib.sha256(f"{self._structures[module]}\n{code}\n{signature}".encode()).hexdigest()
+            call = _Call(key, name_of_model(module), user_line(self._rootpath), code)
             if key not in self._found and all(key != each.key for each in self._calls):
                 if self._kept_bytes > _MOST_BYTES_KEPT:
                     self._found[key] = "", _TOO_LARGE
@@ -207,6 +210,8 @@ class ModuleCalls:
 
     def _graph_of(self, call: _Call) -> tuple[str, str]:
         try:
+            if call.code != _code_of(call.module):
+                return "", _REPLACED
             return self._kept.hash_of(_document_of(self._traced(call))), ""
         except Exception as error:
             return "", reason_of(error)
@@ -266,6 +271,10 @@ def _signature(value: Any) -> str:
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{value.dtype}{tuple(value.shape)}{getattr(value, 'requires_grad', '')}"
     return repr(value) if isinstance(value, _PLAIN) else type(value).__qualname__
+
+
+def _code_of(module: Any) -> str:
+    return str([hash(getattr(each.forward, "__code__", None)) for each in module.modules()])
 
 
 def _structure(module: Any) -> str:

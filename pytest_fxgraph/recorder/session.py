@@ -20,7 +20,7 @@ from pytest_fxgraph.recorder.module_calls import ModuleCalls
 from pytest_fxgraph.recorder.replacements import Replacements
 from pytest_fxgraph.recorder.tracebacks import without_recorder
 from pytest_fxgraph.recorder.watched_functions import WatchedFunctions
-from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, StartRecord
+from pytest_fxgraph.recordings.records import IS_OF_COMMAND, EndRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.report.printable import counted
 
@@ -54,15 +54,20 @@ class Summary:
             terminalreporter.write_line(f"the recording is not complete: {failure}")
 
     def line(self) -> str:
-        """Return the line: `recorded 31 graphs of 12 tests in DIR: 20 symbolic, 11 export; 3 left out (see ...)`."""
+        """Return the line: `recorded 31 graphs of 12 tests in DIR: 20 symbolic, 11 export; 3 left out (see ...)`.
+
+        The run of a command names no folder, because the command removes it.
+        """
+        is_kept = IS_OF_COMMAND not in os.environ
+        place, index = (f" in {self._place}", f" (see {self._place.rstrip('/')}/index)") if is_kept else ("", "")
         counts = self._counts
         kinds = [f"{counts[kind]} {kind}" for kind in RECORDED_KINDS if counts[kind]]
-        left_out = f"{counts['left out']} left out (see {self._place.rstrip('/')}/index)" if counts["left out"] else ""
+        left_out = f"{counts['left out']} left out{index}" if counts["left out"] else ""
         if kinds:
             number = counted(sum(counts[kind] for kind in RECORDED_KINDS), "graph")
-            found = f"recorded {number} of {counted(counts['tests'], 'test')} in {self._place}: {', '.join(kinds)}"
+            found = f"recorded {number} of {counted(counts['tests'], 'test')}{place}: {', '.join(kinds)}"
             return f"{found}; {left_out}" if left_out else found
-        found = f"recorded no graph in {self._place}: no test traced, exported or compiled a model"
+        found = f"recorded no graph{place}: no test traced, exported or compiled a model"
         return f"{found}; {left_out}" if left_out else f"{found}{self._advice()}"
 
     def _advice(self) -> str:
@@ -84,6 +89,7 @@ class Recorder:
             kinds=kinds,
             environment={**environment_of_run(config.rootpath), "plugin": __version__},
             worker=getattr(config, "workerinput", {}).get("workerid", ""),
+            seeded=bool(config.getoption("fx_record_seeded")),
         )
         store = RecordingStore(place)
         self._index = store.new_index(run)

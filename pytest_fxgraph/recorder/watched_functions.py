@@ -75,7 +75,9 @@ class WatchedFunctions:
         @functools.wraps(trace)
         def replacement(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            is_own = _is_compiling() or _caller().endswith(_UNPICKLING)
+            from pytest_fxgraph.captures.torch_internals import is_compiling
+
+            is_own = is_compiling() or _caller().endswith(_UNPICKLING)
             return (trace if is_own else watched)(*args, **kwargs)
 
         return replacement
@@ -86,7 +88,9 @@ class WatchedFunctions:
         @functools.wraps(trace)
         def replacement(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            return (trace if _is_of_torch(_caller(_MAKE_FX)) else watched)(*args, **kwargs)
+            from pytest_fxgraph.captures.places import is_of_torch
+
+            return (trace if is_of_torch(_caller(_MAKE_FX)) else watched)(*args, **kwargs)
 
         return replacement
 
@@ -189,18 +193,6 @@ class WatchedFunctions:
             return log(title, graph_module, *args, **kwargs)
 
         return replacement
-
-
-def _is_compiling() -> bool:
-    from pytest_fxgraph.captures.torch_internals import is_compiling
-
-    return is_compiling()
-
-
-def _is_of_torch(file: str) -> bool:
-    from pytest_fxgraph.captures.places import is_of_torch
-
-    return is_of_torch(file)
 
 
 def _caller(but: str = "\0") -> str:

@@ -8,7 +8,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,11 +39,9 @@ class Place(ABC):
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file; None if there is no file."""
-        with self._told("read", path):
-            try:
-                return self._read(path)
-            except FileNotFoundError:
-                return None
+        with self._told("read", path), suppress(FileNotFoundError):
+            return self._read(path)
+        return None
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file, or replace it, in one step."""
@@ -62,11 +60,8 @@ class Place(ABC):
 
     def remove(self, path: str) -> None:
         """Remove a file. A file that is gone is no error."""
-        with self._told("remove", path):
-            try:
-                self._remove(path)
-            except FileNotFoundError:
-                return
+        with self._told("remove", path), suppress(FileNotFoundError):
+            self._remove(path)
 
     def shown_path(self, path: str) -> str:
         """Return the whole path of a file, as messages print it."""
@@ -172,8 +167,7 @@ class Remote(Place):
         self._root = root.rstrip("/")
 
     def _read(self, path: str) -> bytes:
-        content: bytes = self._files.cat_file(f"{self._root}/{path}")
-        return content
+        return bytes(self._files.cat_file(f"{self._root}/{path}"))
 
     def _write(self, path: str, content: bytes) -> None:
         target = f"{self._root}/{path}"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pytest_fxgraph.errors import RecordingError
 
 FORMAT = 1
+IS_OF_COMMAND = "FXGRAPH_IS_OF_COMMAND"  # the variable that `fxgraph replay`, `bisect` and `repeat` set for their runs
 
 
 class StartRecord(NamedTuple):
@@ -21,6 +22,7 @@ class StartRecord(NamedTuple):
     worker: str = ""  # of pytest-xdist
     format: int = FORMAT
     started: float = 0.0  # seconds since 1970
+    seeded: bool = False  # with --fx-record-seeded
 
 
 class GraphRecord(NamedTuple):

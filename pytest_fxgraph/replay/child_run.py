@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,28 +15,29 @@ from pathlib import Path
 from types import FrameType
 
 from pytest_fxgraph.errors import RecordingError
+from pytest_fxgraph.recordings.records import IS_OF_COMMAND
 
 _GRACE = 10  # seconds between the request to end and the end by force
 _STDERR = 2
 # Written code would change the checkout. A cache of AOT that is warm makes no graphs.
-_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0", IS_OF_COMMAND: "1"}
 # pytest's exit statuses after which a recording cannot be compared, with the next step.
 _NOT_USABLE = {
     2: "pytest was interrupted, or could not collect the tests; its output names the error",
     3: "pytest met an internal error; its output names it",
-    4: "pytest refused its arguments, or pytest-fxgraph of this release is not installed there; its output names them",
+    4: "pytest refused its arguments or a conftest.py, or has no pytest-fxgraph of this release; its output tells why",
     5: "pytest found no test; give the tests as arguments",
 }
+
+NOT_COLLECTED = 2, 4, 5  # perhaps because the run lacks files or packages
 
 
 @dataclass(frozen=True)
 class ChildRun:
     """The end of a run that recorded."""
 
-    place: str  # of the recording
     status: int | None  # of pytest; negative: the number of the signal that ended it; None after the timeout
     seconds: float
-    command: str
 
     @property
     def problem(self) -> str:
@@ -62,9 +62,9 @@ def record_in_child(
 ) -> ChildRun:
     """Run `PYTHON -m pytest --fx-record PLACE ARGUMENTS` in a folder and wait for its end.
 
-    The output of pytest goes to stderr. The run writes no compiled files beside the sources, and takes no graph from
-    AOT's cache. `environment` replaces the environment of this process. `place` is a URL or an absolute path. An
-    interrupt ends the run and its children. Raises RecordingError if the interpreter cannot be started.
+    The output of pytest goes to stderr. The run writes no compiled files beside the sources. `environment`
+    replaces the environment of this process. `place` is a URL or an absolute path. An interrupt ends the run and its
+    children. Raises RecordingError if the interpreter cannot be started.
     """
     command = [python, "-m", "pytest", "--fx-record", place, *arguments]
     given = {**(os.environ if environment is None else environment), **_ENVIRONMENT}
@@ -86,7 +86,7 @@ def record_in_child(
         finally:
             if process.poll() is None:
                 _end(process)
-    return ChildRun(place, status, time.monotonic() - begin, shlex.join(command))
+    return ChildRun(status, time.monotonic() - begin)
 
 
 @contextmanager

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.decoding import decode
-from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.decoding import document_of
+from pytest_fxgraph.document.model import GraphDocument, YamlDataError
+from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord
+from pytest_fxgraph.recordings.store import RecordingStore
 
 _FLOATS = re.compile(r"b?float|complex")
 _MOST_ALIGNED = 500  # graphs of a test that are aligned by content; their time grows by the square
@@ -89,8 +91,7 @@ class Replay:
 
         They are not held, because a recording may have more than fit into memory.
         """
-        texts = self.texts(changed)
-        return _as_compared(decode(texts[0], changed.before)), _as_compared(decode(texts[1], changed.after))
+        return _document(self.before.store, changed.before), _document(self.after.store, changed.after)
 
     def texts(self, changed: ChangedGraph) -> tuple[str, str]:
         """Read the texts of both graphs."""
@@ -139,6 +140,16 @@ def _compare_graphs(replay: Replay, same: set[tuple[str, str]], place: Place, ol
         replay.changed[hashes].places.append(place)
     else:
         replay.same += 1
+
+
+def _document(store: RecordingStore, graph: str) -> GraphDocument:
+    try:
+        return _as_compared(document_of(store.text(graph)))
+    except YamlDataError as error:
+        raise RecordingError(
+            f"cannot read the graph {graph} of {store.place}: {error.reason}; make both recordings with this release "
+            "of pytest-fxgraph"
+        ) from None
 
 
 def _as_compared(document: GraphDocument) -> GraphDocument:

@@ -13,7 +13,7 @@ from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.clusters import cause_parts
 from pytest_fxgraph.report.edit_text import describe_edit
 from pytest_fxgraph.report.graph_diff import GraphDiff, places_of
-from pytest_fxgraph.report.printable import counted, first_lines, printable
+from pytest_fxgraph.report.printable import counted, first_lines, listed, printable
 from pytest_fxgraph.report.text import headline, lines_of_edit
 
 _MOST_PLACES = 5  # of a finding, in text
@@ -75,6 +75,12 @@ class Findings:
                 told.append(f"{counted(number, noun)}{inside}")
         return f"{_counted(replay.tests, 'test')}, {_counted(replay.graphs, 'graph')}: {', '.join(told)}"
 
+    @property
+    def unseeded(self) -> list[str]:
+        """The sides with a run that seeded no test."""
+        sides = ("the base", self.replay.before), ("the change", self.replay.after)
+        return [name for name, recording in sides if not all(run.seeded for run in recording.runs)]
+
     def of_sort(self, sort: str) -> list[Finding]:
         """Return the findings of one sort."""
         return [each for each in self.found if each.sort == sort]
@@ -125,6 +131,12 @@ class Findings:
                 yield from first_lines(
                     [f"    {each}" for each in recording.disagreeing], _MOST_PLACES, "    and {} more"
                 )
+        if self.found and self.unseeded:
+            yield ""
+            yield (
+                f"the tests of {listed(self.unseeded, 2, ' and ')} began without a seed: graphs that depend on drawn "
+                "values differ; record with pytest --fx-record FOLDER --fx-record-seeded"
+            )
         if self.unknown:
             yield ""
             yield from self.unknown

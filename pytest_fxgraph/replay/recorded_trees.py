@@ -19,7 +19,7 @@ from pytest_fxgraph import __version__
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.recording import Recording
 from pytest_fxgraph.recordings.store import RecordingStore
-from pytest_fxgraph.replay.child_run import record_in_child
+from pytest_fxgraph.replay.child_run import NOT_COLLECTED, ChildRun, record_in_child
 from pytest_fxgraph.replay.interpreters import Interpreter, environment_for, foreign_modules
 from pytest_fxgraph.replay.revisions import Repository
 from pytest_fxgraph.report.printable import listed
@@ -28,7 +28,6 @@ from pytest_fxgraph.report.printable import listed
 _TELLING = ("TORCH", "PYTORCH", "PYTEST_", "PYTHON", "CUDA", "OMP_", "MKL_", "FX")
 _OF_THIS_PROCESS = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID")
 _MOST_NAMED = 4
-_PLUGIN = ("-p", "pytest_fxgraph.replay.seeded_run")
 
 
 @dataclass(frozen=True)
@@ -107,14 +106,14 @@ class RecordedTrees:
         run = record_in_child(
             str(place),
             # The cache of pytest is not to appear in the checkout.
-            [*_PLUGIN, "-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)],
+            ["--fx-record-seeded", "-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)],
             folder=folder,
             python=interpreter.path,
             environment=environment_for(tree, checkout, roots),
             timeout=self._suite.timeout,
         )
         if run.problem:
-            raise RecordingError(f"cannot record {title}: {run.problem}{self._hint(tree)}")
+            raise RecordingError(f"cannot record {title}: {run.problem}{self._hint(tree, run)}")
         recording = Recording.read(RecordingStore(str(place)))
         foreign = foreign_modules(recording.modules, tree, roots, [checkout] if tree != checkout else [])
         if foreign:
@@ -125,17 +124,23 @@ class RecordedTrees:
             )
         return place
 
-    def _hint(self, tree: Path) -> str:
+    def _hint(self, tree: Path, run: ChildRun) -> str:
         """Return the next step for a base that lacks files or packages of the checkout."""
-        if tree == self._suite.repository.root:
+        checkout = self._suite.repository.root
+        if tree == checkout or run.status not in NOT_COLLECTED:
             return ""
+        named = [self._suite.folder / each.partition("::")[0] for each in self._suite.arguments]
+        inside = [str(path.relative_to(checkout)) for path in named if path.exists() and path.is_relative_to(checkout)]
+        new = [path for path in inside if not (tree / path).exists()]
+        if new:
+            return f"; the base has no {listed(new, _MOST_NAMED)}: leave it out of the arguments"
         ignored = [name for name in self._suite.repository.ignored_files() if not (tree / name).exists()]
         lacking = (
             f"; git ignores {listed(ignored, _MOST_NAMED)}, so the base lacks it: hand it over with --copy PATTERN"
         )
         return (
             f"{lacking * bool(ignored)}; if the base needs other packages than the change, record it with them by "
-            "pytest --fx-record FOLDER and give it with --against FOLDER"
+            "pytest --fx-record FOLDER --fx-record-seeded and give it with --against FOLDER"
         )
 
     def _arguments_in(self, tree: Path) -> list[str]:

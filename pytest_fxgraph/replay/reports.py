@@ -49,6 +49,7 @@ def data_of(findings: Findings, unexpected: object) -> dict[str, object]:
         "findings": findings.found,
         "unexpected": unexpected,
         "unknown": findings.unknown,
+        "unseeded": findings.unseeded,
         "left_out": [each for test in replay.after.tests.values() for each in test.left_out],
         "environment": environments(replay),
     }

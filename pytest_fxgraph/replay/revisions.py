@@ -36,8 +36,8 @@ class Repository:
         if result.returncode:
             reason = (result.stderr.strip().splitlines() or ["it has no checkout"])[0]
             raise RecordingError(
-                f"cannot find the git repository of {folder}: {reason}; mend it, or record the base with pytest "
-                "--fx-record FOLDER and give it with --against FOLDER"
+                f"cannot find the git repository of {folder}: {reason}; mend it, or record both sides with "
+                "pytest --fx-record FOLDER --fx-record-seeded and compare with fxgraph replay --against FOLDER OTHER"
             )
         return cls(Path(result.stdout.rstrip("\n")).resolve())
 

@@ -1,4 +1,4 @@
-"""The plugin of a run that is compared with a run of other code: each test begins with one seed.
+"""The plugin of `--fx-record-seeded`, for runs that are compared: each test begins with one seed.
 
 Few suites set a seed. Their inputs, and shapes that depend on values, such as that of `x[x > 0]`, would differ between
 two runs of one commit. A test that sets a seed of its own keeps it.
@@ -6,6 +6,7 @@ two runs of one commit. A test that sets a seed of its own keeps it.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from typing import Any
@@ -18,7 +19,8 @@ _hookimpl = pluggy.HookimplMarker("pytest")
 
 @_hookimpl(tryfirst=True)
 def pytest_configure(config: Any) -> None:
-    """Keep pytest-randomly from drawing a seed and an order."""
+    """Keep pytest-randomly from drawing a seed and an order, and AOT autograd from its cache."""
+    os.environ.setdefault("TORCHINDUCTOR_AUTOGRAD_CACHE", "0")  # a graph from the cache is not made, so not recorded
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = _SEED
         config.option.randomly_reorganize = False

@@ -64,7 +64,7 @@ def quick_runs(monkeypatch, recording_of, relu, sigmoid):
         flags = {each.partition("=")[2] for each in arguments if each.startswith("--fx-config=")}
         word = "broken" if flags == {"b=1"} else "sigmoid" if {"b=1", "d=1"} <= flags else word
         if word not in graphs:
-            return ChildRun(place, 2, 1.0, "")
+            return ChildRun(2, 1.0)
         store, kept = RecordingStore(place), graphs[word]
         index = store.new_index(StartRecord("1-a", (), (), {}))
         for graph in kept.tests["t"].graphs:
@@ -73,7 +73,7 @@ def quick_runs(monkeypatch, recording_of, relu, sigmoid):
         index.add(OutcomeRecord("t", "passed"))
         index.add(EndRecord(1, 1))
         index.close()
-        return ChildRun(place, 0, 1.0, "")
+        return ChildRun(0, 1.0)
 
     monkeypatch.setattr(recorded_trees, "record_in_child", record)
     ask = classmethod(lambda cls, path: Interpreter(path, "3.12", {"torch": "2.13.0"}, (), {}))

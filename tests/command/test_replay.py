@@ -104,7 +104,7 @@ def write_recording(folder, recording, ends=True):
     from pytest_fxgraph.recordings.store import RecordingStore
 
     store = RecordingStore(str(folder))
-    index = store.new_index(StartRecord("1-a", (), (), {"torch": "2.13.0"}))
+    index = store.new_index(StartRecord("1-a", (), (), {"torch": "2.13.0"}, seeded=True))
     for name, test in recording.tests.items():
         for graph in test.graphs:
             store.keep(graph.graph, recording.store.text(graph.graph))
@@ -305,12 +305,14 @@ def test_two_interpreters_are_compared_at_one_commit(replay, change, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_checkout_is_compared_with_a_recording(replay, change, tmp_path):
+def test_a_checkout_is_compared_with_a_recording(replay, change, tmp_path, capfd):
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "pytest", "-q", "--fx-record", tmp_path / "kept"]
+    command = [sys.executable, "-m", "pytest", "-q", "--fx-record", tmp_path / "kept", "--fx-record-seeded"]
     subprocess.run(command, env=given, check=True, capture_output=True)
 
-    assert replay("--against", str(tmp_path / "kept"))[:2] == (0, "2 tests, 2 graphs: 2 same\n")
+    status, told, steps = replay("--against", str(tmp_path / "kept"))
+    assert (status, told) == (0, "2 tests, 2 graphs: 2 same\n")
+    assert "recorded 2 graphs of 2 tests: 2 symbolic\n" in steps + capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -76,6 +76,23 @@ def test_another_structure_or_other_arguments_are_traced_again(record, traced, c
     assert len(traced) == count
 
 
+def test_a_module_whose_function_the_test_replaced_is_left_out(record, traced):
+    recording = record("""
+        def test_first():
+            Small()(torch.ones(2, 4))
+        def test_replaced(monkeypatch):
+            monkeypatch.setattr(Small, "forward", lambda self, x: torch.sigmoid(self.linear(x)))
+            Small()(torch.ones(2, 4))
+        def test_again():
+            Small()(torch.ones(2, 4))
+    """)
+
+    assert [len(test.graphs) for test in recording.tests.values()] == [1, 0, 1]
+    (left_out,) = recording.tests["test_suite.py::test_replaced"].left_out
+    assert left_out.reason == "the test replaced a forward function, which is another one after the test"
+    assert len(traced) == 1
+
+
 def test_the_example_has_the_sizes_of_the_call_whatever_happened_to_the_input_since(record):
     recording = record("""
         class Chooses(nn.Module):

@@ -27,6 +27,22 @@ def test_the_summary_counts_kinds_tests_and_left_out_graphs(record):
     )
 
 
+def test_the_run_of_a_command_names_no_folder(record, monkeypatch):
+    monkeypatch.setenv("FXGRAPH_IS_OF_COMMAND", "1")
+    record(f"""
+        def test_a():
+            {TRACE}
+            torch.fx.Tracer.create_arg = lambda tracer, value: value
+            try:
+                torch.fx.symbolic_trace(lambda x: x.add(object()))
+            finally:
+                del torch.fx.Tracer.create_arg
+    """)
+    record.result.stdout.fnmatch_lines(["recorded 1 graph of 1 test: 1 symbolic; 1 left out"])
+    record("def test_a():\n    pass")
+    record.result.stdout.fnmatch_lines(["recorded no graph: no test traced, exported or compiled a model, and*"])
+
+
 def test_a_run_without_graphs_is_told_the_reason_and_the_next_step(record):
     record("def test_a():\n    pass")
     record.result.stdout.fnmatch_lines(
@@ -187,6 +203,7 @@ def test_trace():
             ("--fx-record-kinds", "export"),
             "--fx-record-kinds: expected together with --fx-record, which it narrows",
         ),
+        (("--fx-record-seeded",), "--fx-record-seeded: expected together with --fx-record, whose tests it seeds"),
         (
             ("--fx-record", "kept", "--fx-record-kinds", "export,jit"),
             "--fx-record-kinds: there is no kind 'jit'; choose from fixture, symbolic, export, dynamo, aot, make_fx, "

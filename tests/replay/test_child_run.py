@@ -36,7 +36,7 @@ def test_a_run_with_failed_tests_is_a_whole_recording(tmp_path):
     run = record_in_child(str(tmp_path / "kept"), ["-q", "-p", "no:cacheprovider"], folder=folder)
 
     assert (run.status, run.problem) == (1, "")
-    recording = Recording.read(RecordingStore(run.place))
+    recording = Recording.read(RecordingStore(str(tmp_path / "kept")))
     assert {test: found.outcome for test, found in recording.tests.items()} == {
         "test_it.py::test_a": "passed",
         "test_it.py::test_b": "failed",
@@ -61,8 +61,8 @@ def test_a_run_without_a_whole_recording_says_why(tmp_path, suite, arguments, st
 
 
 def test_unknown_statuses_are_named():
-    assert "status 77" in ChildRun("place", 77, 0.0, "").problem
-    assert "signal 77" in ChildRun("place", -77, 0.0, "").problem
+    assert "status 77" in ChildRun(77, 0.0).problem
+    assert "signal 77" in ChildRun(-77, 0.0).problem
 
 
 @pytest.mark.slow

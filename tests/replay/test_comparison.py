@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 
+from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord, LeftOutRecord
 from pytest_fxgraph.recordings.store import RecordingStore
@@ -34,6 +35,19 @@ def record(pytester):
         return Recording.read(RecordingStore(place))
 
     return run
+
+
+def test_a_graph_of_another_release_is_an_error_with_the_next_step(recording_of, relu, sigmoid):
+    before, after = recording_of(a=[relu]), recording_of(a=[sigmoid])
+    (graph,) = before.tests["a"].graphs
+    text = before.store.text(graph.graph).replace("format: 3", "format: 4")
+    before.tests["a"].graphs[0] = graph._replace(graph="f0")
+    before.store.keep("f0", text)
+
+    with pytest.raises(RecordingError, match=r"cannot read the graph f0 of .*kept: it has format 4, and") as error:
+        compare_recordings(before, after)
+
+    assert str(error.value).endswith("; make both recordings with this release of pytest-fxgraph")
 
 
 def recording(folder, **tests):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pytest_fxgraph.recordings.records import LeftOutRecord
+from pytest_fxgraph.recordings.records import LeftOutRecord, StartRecord
 from pytest_fxgraph.replay.comparison import compare_recordings
 from pytest_fxgraph.replay.findings import findings_of
 
@@ -119,6 +119,22 @@ def test_facts_and_outcomes_are_told_once(recording_of, relu):
         ("outcome", "passed -> failed", 1),
     ]
     assert found.summary == "2 tests, 2 graphs: 2 same, 2 changed facts, 1 other outcome"
+
+
+def test_a_difference_between_recordings_without_a_seed_may_be_chance(recording_of, relu, sigmoid):
+    before, after, same = recording_of(a=[relu]), recording_of(a=[sigmoid]), recording_of(a=[relu])
+    for side in (before, after, same):
+        side.runs = [StartRecord("1-a", (), (), {}), StartRecord("2-a", (), (), {}, seeded=True)]
+
+    words = (
+        "the tests of the base and the change began without a seed: graphs that depend on drawn values differ; record "
+        "with pytest --fx-record FOLDER --fx-record-seeded"
+    )
+    assert [*findings_of(compare_recordings(before, after)).lines()][-2:] == ["", words]
+    assert findings_of(compare_recordings(before, same)).found == []
+    assert [*findings_of(compare_recordings(before, same)).remarks()] == []
+    after.runs = after.runs[1:]
+    assert findings_of(compare_recordings(before, after)).unseeded == ["the base"]
 
 
 def test_graphs_that_were_left_out_are_told(recording_of, relu):

@@ -35,7 +35,7 @@ class Runs:
         if self.ends:
             index.add(EndRecord(1, 1, {name: str(file) for name, file in self.modules.items()}))
         index.close()
-        return ChildRun(place, self.status, 1.0, "")
+        return ChildRun(self.status, 1.0)
 
 
 @pytest.fixture
@@ -157,6 +157,25 @@ def test_a_base_without_generated_files_says_how_to_hand_them_over(git_folder, t
     assert "git ignores shop/_version.py, so the base lacks it: hand it over with --copy PATTERN" in str(error.value)
     assert "if the base needs other packages than the change" in str(error.value)
     assert not list((tmp_path / "cache").glob("recordings/*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "last"),
+    [
+        (["-q", "tests/test_new.py::test_a"], 4, "; the base has no tests/test_new.py: leave it out of the arguments"),
+        (["-q", "tests"], 5, "and give it with --against FOLDER"),
+        (["tests/test_new.py"], -9, "the process was ended by SIGKILL; its output may name the reason"),
+    ],
+)
+def test_the_next_step_for_a_base_fits_the_problem(git_folder, trees, runs, arguments, status, last):
+    commit = git_folder.commit({"model.py": "a", "tests/test_old.py": ""})
+    git_folder.write({"tests/test_new.py": ""})
+    runs.status = status
+
+    with pytest.raises(RecordingError) as error:
+        trees(*arguments).of_commit(commit)
+
+    assert str(error.value).endswith(last)
 
 
 def test_generated_files_are_copied_on_request(git_folder, trees, runs, monkeypatch):

@@ -36,7 +36,7 @@ class Runs:
         if self._ends:
             index.add(EndRecord(1, 1))
         index.close()
-        return ChildRun(place, self._status, 1.0, "pytest")
+        return ChildRun(self._status, 1.0)
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_branches_without_a_common_commit_ask_for_the_base(git_folder):
 
 
 def test_folders_without_git_or_commit_are_errors(tmp_path, git_folder, monkeypatch):
-    with pytest.raises(RecordingError, match=r"not a git repository.*; mend it, or record the base with"):
+    with pytest.raises(RecordingError, match=r"not a git repository.*; mend it, or record both sides with"):
         Repository.around(tmp_path)
     with pytest.raises(RecordingError, match=r"cannot find the revision HEAD in .*: git knows none"):
         Repository.around(git_folder.path).merge_base()

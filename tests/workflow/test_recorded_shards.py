@@ -41,7 +41,10 @@ def suite(tmp_path, monkeypatch):
     def job(*arguments, operator="relu", **variables):
         Path("test_suite.py").write_text(SUITE.replace("{operator}", operator))
         subprocess.run(
-            [sys.executable, "-m", "pytest", *arguments], env={**os.environ, **variables}, check=True, timeout=300
+            [sys.executable, "-m", "pytest", "--fx-record-seeded", *arguments],
+            env={**os.environ, **variables},
+            check=True,
+            timeout=300,
         )
 
     return job
