@@ -14,6 +14,7 @@ from torch import nn
 from fxcore.guided.inputs import copied_example
 from fxcore.state.snapshot import state_kept
 from pytest_fxgraph.captures.shapes import positional_arguments
+from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.torch_internals import core_decompositions
 from pytest_fxgraph.captures.tracing_failure import describe_failure, failure_of_model, name_of
 from pytest_fxgraph.choices import FRONTENDS, MODES
@@ -34,6 +35,7 @@ class CaptureRequest:
     mode: str | None = None  # None keeps the mode of the model
     decompositions: Any = None
     changes: Mapping[int, Callable[[], object]] = field(default_factory=dict)  # by the number of the call behind each
+    step: Step | None = None  # for make_fx: trace this step, with the model's state left in place
 
     @classmethod
     def of(
@@ -47,6 +49,7 @@ class CaptureRequest:
         dynamic_shapes: Any = None,
         mode: str | None = None,
         decompositions: Any = None,
+        step: Step | None = None,
     ) -> CaptureRequest:
         """Check the arguments of a capture. Raises ChoiceError, InputsError or CaptureError for impossible ones."""
         _check_choice("frontend", frontend, FRONTENDS)
@@ -76,7 +79,7 @@ class CaptureRequest:
                 "frontend='export': dynamic_shapes={'x': {0: torch.export.Dim('size')}}"
             )
         all_calls = ((first, dict(kwargs or {})), *further)
-        return cls(model, all_calls, frontend, dynamic_shapes, mode, decompositions, changes)
+        return cls(model, all_calls, frontend, dynamic_shapes, mode, decompositions, changes, step)
 
     def change_before(self, call: int) -> None:
         """Run the change that the user wants between a call, by its number, and the call before it."""

@@ -100,17 +100,25 @@ def _register(root: nn.Module, path: str, model: nn.Module) -> None:
     """Share a parameter, a buffer, or a part of one, at its path."""
     *owners, name = path.split(".")
     source: Any = model
-    place = root
     for owner in owners:
         source = source._modules[owner] if owner in getattr(source, "_modules", ()) else getattr(source, owner)
+    if isinstance(source, torch.Tensor):
+        placed(root, path, getattr(source, name))
+    elif name in source._parameters:
+        placed(root, path, source._parameters[name])
+    elif name in source._buffers:
+        placed(root, path, source._buffers[name], persistent=name not in source._non_persistent_buffers_set)
+
+
+def placed(root: nn.Module, path: str, value: torch.Tensor | None, *, persistent: bool = True) -> None:
+    """Register a parameter as a parameter, and any other tensor as a buffer, at its path below a graph's module."""
+    *owners, name = path.split(".")
+    place = root
+    for owner in owners:
         if not isinstance(place._modules.get(owner), nn.Module):
             place.add_module(owner, StateHolder())
         place = place.get_submodule(owner)
-    if isinstance(source, torch.Tensor):
-        place.register_buffer(name, getattr(source, name))
-    elif name in source._parameters:
-        place.register_parameter(name, source._parameters[name])
-    elif name in source._buffers:
-        persistent = name not in source._non_persistent_buffers_set
-        buffer: torch.Tensor | None = source._buffers[name]
-        place.register_buffer(name, buffer, persistent=persistent)
+    if isinstance(value, nn.Parameter):
+        place.register_parameter(name, value)
+    else:
+        place.register_buffer(name, value, persistent=persistent)

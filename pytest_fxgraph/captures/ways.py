@@ -21,6 +21,7 @@ from pytest_fxgraph.captures.state_names import (
     tensor_parts,
     with_named_state,
 )
+from pytest_fxgraph.captures.step_trace import traced_step
 from pytest_fxgraph.captures.subjects import FunctionModule, to_graph_module
 from pytest_fxgraph.captures.torch_internals import (
     InternalsError,
@@ -76,6 +77,12 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     if request.dynamic_shapes not in (None, True):
         raise CaptureError("frontend='make_fx' makes all sizes symbolic or none; give dynamic_shapes=True")
     args, kwargs = copied_call(request.calls[0])
+    if request.step is not None:
+        try:
+            stepped = traced_step(request.model, args, dict(kwargs), request.step, request.decomposition_table)
+        except Exception as error:
+            raise request.failure(error) from error
+        return Capture("make_fx", request.name, [stepped])
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
     model = request.model
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())} if isinstance(model, nn.Module) else {}

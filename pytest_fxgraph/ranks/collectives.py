@@ -17,6 +17,7 @@ import fxcore
 from fxcore.node_data.distributed_types import is_reduction
 from fxcore.operators.effects import effects_of
 from fxcore.operators.table import GROUP_ARGUMENTS
+from pytest_fxgraph.captures.step_trace import REDUCTION
 from pytest_fxgraph.document.tensor_texts import dtype_name
 from pytest_fxgraph.ranks.communicators import Communicator
 from pytest_fxgraph.report.printable import counted
@@ -182,6 +183,8 @@ def _bytes(tensors: Iterable[torch.Tensor]) -> int:
 
 
 def _reduction(node: fxcore.Node) -> str | None:
+    if REDUCTION in node.meta:
+        return str(node.meta[REDUCTION])
     schema = getattr(node.target, "_schema", None)
     for place, argument in enumerate(() if schema is None else schema.arguments):
         if argument.name == "reduce_op":

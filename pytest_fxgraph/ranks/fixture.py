@@ -27,6 +27,7 @@ class FxRanks:
         kwargs: Mapping[str, Any] | None = None,
         frontend: Frontend = "make_fx",
         mode: Mode | None = None,
+        loss: Callable[[Any], Any] | None = None,
         backend: Literal["fake"] = "fake",
         device: str = "cpu",
     ) -> RankPrograms:
@@ -37,6 +38,9 @@ class FxRanks:
         a device mesh by the names of its dimensions ({"dp": 2, "tp": 4}, or a tuple of sizes), `build(rank, mesh)` gets
         the DeviceMesh. `inputs` is a tuple of positional arguments, one tensor, or a function of the rank that returns
         either. `ranks` are the ranks to capture. The frontend "make_fx" sees each collective that an eager run calls.
+        With it, mode="train" captures a training step as one graph: forward, loss and backward. The graph returns the
+        loss and the gradients by parameter path. `loss` maps the outputs to a scalar; the default is the sum of all
+        floating-point outputs.
 
         Raises RanksError if torch has no torch.distributed, or a rank cannot be built or captured; ChoiceError for a
         wrong word, rank or size.
@@ -46,7 +50,7 @@ class FxRanks:
             raise ChoiceError(f"there is no backend {backend!r}; there is 'fake'")
         world = _world(world_size, mesh)
         chosen = _chosen_ranks(ranks, world_size)
-        request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device)
+        request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device, loss)
         return RankPrograms(frontend, world, [captured_program(request, rank) for rank in chosen])
 
 

@@ -13,6 +13,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.step_trace import REDUCTION, Step
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import GraphDocument
@@ -47,6 +48,7 @@ class ProgramRequest:
     mode: str | None
     world: World
     device: str  # the type of the mesh's devices
+    loss: Callable[[Any], torch.Tensor] | None = None  # of the outputs, for a training step
 
     def model(self, rank: int) -> Any:
         """Build the model of a rank in its world. A builder of two arguments gets the mesh, too."""
@@ -59,6 +61,11 @@ class ProgramRequest:
         """Return the inputs of a rank."""
         is_by_rank = callable(self.inputs) and not isinstance(self.inputs, torch.Tensor)
         return self.inputs(rank) if is_by_rank else self.inputs
+
+    def capture_request(self, model: Any, rank: int) -> CaptureRequest:
+        """Return the request to capture a rank's model. make_fx traces a whole step, with the hooks of the plan."""
+        step = Step(self.mode == "train", self.loss) if self.frontend == "make_fx" else None
+        return CaptureRequest.of(model, self.arguments(rank), self.kwargs, self.frontend, mode=self.mode, step=step)
 
     def _mesh(self) -> Any:
         if not self.world.mesh:
@@ -92,9 +99,7 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
                 f"runs once for each of {request.world.size} ranks, while torch.distributed.get_rank() is the rank"
             ) from error
         try:
-            capture = captured(
-                CaptureRequest.of(model, request.arguments(rank), request.kwargs, request.frontend, mode=request.mode)
-            )
+            capture = captured(request.capture_request(model, rank))
         except CaptureError as error:
             raise RanksError(f"rank {rank}: {error}") from error
         capture.refuse_empty()
@@ -143,27 +148,41 @@ def _placement_text(placement: Any) -> str:
 
 
 def _readable(capture: Capture, communicators: Mapping[str, Communicator]) -> fxcore.GraphModule:
-    """Return the graph of a capture with texts for groups of processes, whose names differ between ranks."""
+    """Return the graph of a capture with texts for groups of processes and for reductions that C++ holds.
+
+    The names of groups differ between ranks.
+    """
     graph_module = capture.as_graph_module()
-    used = {
-        node: name
-        for node in graph_module.graph.nodes
-        if kind_of(node) is not None and (name := name_of_group(graph_module, group_argument(node))) is not None
-    }
-    if not used:
-        return graph_module
-    texts = texts_of_groups(communicators, used.values())
-    copied = fxcore.Graph()
-    copies: dict[fxcore.Node, fxcore.Node] = {}
+    names = {}
     for node in graph_module.graph.nodes:
-        copy = copies[node] = copied.node_copy(node, copies.__getitem__)
-        copy.name = node.name
-        if node in used:
-            given = group_argument(copy)
-            copy.args = tuple([texts[used[node]] if value is given else value for value in copy.args])
-            copy.kwargs = {key: texts[used[node]] if value is given else value for key, value in copy.kwargs.items()}
+        name = None if kind_of(node) is None else name_of_group(graph_module, group_argument(node))
+        if name is not None:
+            names[node] = name
+    if not names:
+        return graph_module
+    texts = texts_of_groups(communicators, names.values())
+    copied = fxcore.Graph()
+    copies: dict[fxcore.Node, Any] = {}
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr" and _is_opaque(graph_module, node, "ReduceOp"):
+            read = {reader.meta.get(REDUCTION, "unknown reduction") for reader in node.users}
+            copies[node] = " or ".join(sorted(read))
+            continue
+        copy = copies[node] = copied.create_node(
+            node.op,
+            node.target,
+            fxcore.node.map_arg(node.args, copies.__getitem__),
+            fxcore.node.map_arg(node.kwargs, copies.__getitem__),
+            node.name,
+            node.type,
+        )
+        copy.meta = dict(node.meta)
+        if node in names:
+            given, text = group_argument(copy), texts[names[node]]
+            copy.args = tuple([text if value is given else value for value in copy.args])
+            copy.kwargs = {key: text if value is given else value for key, value in copy.kwargs.items()}
     for node in reversed(list(copied.nodes)):
-        if node.op == "get_attr" and not node.users and _is_group(graph_module, node):
+        if node.op == "get_attr" and not node.users and _is_opaque(graph_module, node, "ProcessGroup"):
             copied.erase_node(node)
     copied._codegen = graph_module.graph._codegen
     made = fxcore.GraphModule(graph_module, copied, type(graph_module).__name__)
@@ -171,7 +190,7 @@ def _readable(capture: Capture, communicators: Mapping[str, Communicator]) -> fx
     return made
 
 
-def _is_group(owner: fxcore.GraphModule, node: fxcore.Node) -> bool:
-    """Return whether an attribute that a graph reads is a group of processes."""
+def _is_opaque(owner: fxcore.GraphModule, node: fxcore.Node, kind: str) -> bool:
+    """Return whether an attribute that a graph reads is an object of C++ of a kind."""
     value = getattr(owner, str(node.target), None)
-    return isinstance(value, torch.ScriptObject) and str(value._type()).endswith(".ProcessGroup")
+    return isinstance(value, torch.ScriptObject) and str(value._type()).endswith(f".{kind}")

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fixtures.parallel_plans import inputs, plain, tensor_parallel
+from fixtures.parallel_plans import data_parallel, fully_sharded, inputs, plain, tensor_parallel, two_dimensions
 from fixtures.process_groups import needs_fake_group
 from pytest_fxgraph.errors import ChoiceError, CollectiveError, RanksError
 
@@ -41,7 +41,7 @@ class SometimesReduced(nn.Module):
 
 def test_a_collective_that_some_ranks_leave_out_is_a_deadlock(fx_ranks):
     programs = fx_ranks(lambda rank: SometimesReduced(), inputs(), world_size=4)
-    with pytest.raises(CollectiveError, match=r"rank 0 waits in all_reduce .* for rank 1, 3"):
+    with pytest.raises(CollectiveError, match=r"rank 0 waits in all_reduce\(sum\) .* for rank 1, 3"):
         programs.assert_matching_collectives()
     with pytest.raises(CollectiveError, match=r"2 different graphs: ranks 0, 2; ranks 1, 3"):
         programs.assert_spmd()
@@ -68,3 +68,13 @@ def test_wrong_numbers_are_refused(fx_ranks):
 def test_the_process_is_no_rank_afterwards(fx_ranks):
     fx_ranks(tensor_parallel, inputs(), world_size=2, ranks=[1])
     assert not dist.is_initialized()
+
+
+@pytest.mark.parametrize("plan", [tensor_parallel, fully_sharded, two_dimensions, data_parallel])
+def test_ranks_of_a_training_step_run_one_graph(fx_ranks, plan):
+    programs = fx_ranks(plan, inputs(), world_size=4, mode="train")
+    programs.assert_spmd()
+    programs.assert_matching_collectives()
+    of_gradients = [each for each in programs.collectives.of_rank(0) if each.kind in ("reduce_scatter", "all_reduce")]
+    assert of_gradients
+    assert all(each.reduction in ("sum", "avg") for each in of_gradients)
