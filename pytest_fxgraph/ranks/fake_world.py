@@ -28,12 +28,7 @@ def rank_of_fake_world(rank: int, world_size: int) -> Iterator[None]:
     this torch has no fake process group, or if this process is a rank of a world already.
     """
     refuse_without_distributed()
-    if torch.distributed.is_initialized():
-        raise RanksError(
-            f"cannot take the place of rank {rank}: this process is already rank {torch.distributed.get_rank()} of "
-            f"{torch.distributed.get_world_size()}, and torch has one world for a process; call "
-            "torch.distributed.destroy_process_group() first, or take backend='gloo', whose ranks are processes"
-        )
+    refuse_inside_a_world(f"take the place of rank {rank}")
     if importlib.util.find_spec(_FAKE) is None:
         raise RanksError(
             f"torch {torch.__version__} has no fake process group ({_FAKE}); take backend='gloo', whose ranks are real "
@@ -56,6 +51,16 @@ def refuse_without_distributed() -> None:
         raise RanksError(
             f"fx_ranks needs torch.distributed, and torch {torch.__version__} was built without it: install a build "
             "with USE_DISTRIBUTED=1"
+        )
+
+
+def refuse_inside_a_world(action: str) -> None:
+    """Raise RanksError if this process is a rank of a world already."""
+    if torch.distributed.is_initialized():
+        raise RanksError(
+            f"cannot {action}: this process is already rank {torch.distributed.get_rank()} of "
+            f"{torch.distributed.get_world_size()}, and torch has one world for a process; call "
+            "torch.distributed.destroy_process_group() first"
         )
 
 
