@@ -154,8 +154,9 @@ def _followed_parameters() -> Iterator[None]:
 @contextlib.contextmanager
 def _noted_reductions() -> Iterator[None]:
     """Note the reduction of each collective in the metadata of its node."""
-    group = getattr(torch.distributed, "ProcessGroup", None)
-    originals = {name: getattr(group, name) for name in _REDUCING if hasattr(group, name)}
+    group = torch.distributed.ProcessGroup
+    # What stands in the class: `getattr` gives a builtin, which as an attribute of the class is no method any more.
+    originals = {name: method for name, method in vars(group).items() if name in _REDUCING}
     current = part_of_torch(_PROXIES, "get_proxy_mode", "the trace of a step")
 
     def noted(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -78,3 +78,10 @@ def test_ranks_of_a_training_step_run_one_graph(fx_ranks, plan):
     of_gradients = [each for each in programs.collectives.of_rank(0) if each.kind in ("reduce_scatter", "all_reduce")]
     assert of_gradients
     assert all(each.reduction in ("sum", "avg") for each in of_gradients)
+
+
+def test_the_methods_of_process_groups_are_the_same_afterwards(fx_ranks):
+    before = dict(vars(dist.ProcessGroup))
+    fx_ranks(tensor_parallel, inputs(), world_size=2, ranks=[0])
+    after = vars(dist.ProcessGroup)
+    assert [name for name in before if after[name] is not before[name]] == []
