@@ -113,9 +113,6 @@ class ChecksOfRun:
     def after(self, node: Node, value: Any) -> None:
         """Check what can be checked once a node has a value. Raises GuardError (a ValueError)."""
         if node in self._read:
-            if node.op == "placeholder" and str(node.target).startswith("*"):
-                # An interpreter makes a list for both kinds of starred parameters.
-                value = dict(value) if str(node.target).startswith("**") else tuple(value)
             self._values[node] = value
         if node in self._missing:
             self._missing.discard(node)

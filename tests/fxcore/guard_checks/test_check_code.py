@@ -135,7 +135,7 @@ def starred(x, *rest, **named):
     return x + 1 if rest == () and named == {} else x
 
 
-def test_an_interpreter_gives_starred_arguments_as_the_function_gets_them():
+def test_an_interpreter_checks_starred_arguments():
     graph_module = traced(starred, PAIR)
 
     assert torch.equal(Interpreter(graph_module).run(PAIR), PAIR + 1)

@@ -98,6 +98,15 @@ def test_what_is_random_in_training_only_is_judged_by_its_arguments(function, ar
     assert holds(effects.condition, args, kwargs) is is_random
 
 
+def test_an_operator_of_the_user_is_random_by_its_tag():
+    with torch.library._scoped_library("fxcore_test_effects", "DEF") as library:
+        library.define("drawn(Tensor x) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+        library.define("computed(Tensor x) -> Tensor")
+
+        assert effects_of(torch.ops.fxcore_test_effects.drawn.default).kinds == ("random",)
+        assert effects_of(torch.ops.fxcore_test_effects.computed.default).kinds == ()
+
+
 @pytest.mark.parametrize(
     "function", [torch.relu_, F.relu_, torch.Tensor.add_, torch.nn.init.zeros_, operator.setitem, operator.iadd]
 )
