@@ -31,7 +31,7 @@ def shown(monkeypatch):
 
     def of_reports(*reports, verbosity=0, capture="all", colour=False, outcomes=(), errors=()):
         monkeypatch.setattr(terminal, "outcomes_of_run", lambda config: outcomes)
-        writer = SimpleNamespace(hasmarkup=colour, markup=lambda text, **styles: f"<{text}>")
+        writer = SimpleNamespace(hasmarkup=colour, markup=lambda text, **styles: f"<{styles}{text}>")
         config = SimpleNamespace(
             get_verbosity=lambda: verbosity,
             get_terminal_writer=lambda: writer,
@@ -62,7 +62,7 @@ def test_our_sections_have_colours_while_pytest_shows_them(shown):
 
     ((ours, others),), _ = shown(made, colour=True)
 
-    assert ours == ("fx golden x", "<  - %a = torch.exp(%x)>\nrest")
+    assert ours == ("fx golden x", "<{'red': True}  - %a = torch.exp(%x)>\nrest")
     assert others == ("Captured stdout call", LINES)
     assert made.sections == [("fx golden x", LINES), ("Captured stdout call", LINES)]
 
@@ -114,6 +114,15 @@ def test_a_report_of_others_and_an_error_without_sections_stay(shown):
 
     assert shown(others, plain, capture="no")[1] == [[], []]
     assert shown(SimpleNamespace(sections=None, longrepr=None))[0] == [[]]
+
+
+def test_sections_that_others_added_to_the_error_stay(shown):
+    made = report("fx golden x")
+    made.longrepr.addsection("of others", "text")
+
+    shown(made)
+
+    assert [section[0] for section in made.longrepr.sections] == ["of others"]
 
 
 def test_a_debugger_shows_our_sections_with_the_error():
