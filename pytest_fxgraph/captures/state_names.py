@@ -23,7 +23,7 @@ def names_of_state(model: Any) -> dict[int, str]:
     """Map the identity of each parameter and buffer to its first name."""
     found: dict[int, str] = {}
     if isinstance(model, nn.Module):
-        for name, tensor in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             found.setdefault(id(tensor), name)
     return found
 

@@ -35,13 +35,19 @@ def close_argument(expected: str, obtained: str) -> str:
     floats, obtained_floats = _floats(expected), _floats(obtained)
     if expected == obtained or not obtained_floats or len(floats) != len(obtained_floats):
         return obtained
-    tensors = _TENSOR.match(expected), _TENSOR.match(obtained)
-    if tensors[0] and tensors[1] and tensors[0][1] == tensors[1][1]:
-        return expected if are_close_contents(tensors[0][2], tensors[1][2], tensors[0][1]) else obtained
+    contents = _contents(expected, obtained)
+    if contents is not None:
+        return expected if are_close_contents(*contents) else obtained
     if without_floats(_without_names(expected)) != without_floats(_without_names(obtained)):
         return obtained
     is_close = all(map(_is_close_argument, floats, obtained_floats))
     return _with_floats(obtained, floats) if is_close else obtained
+
+
+def _contents(expected: str, obtained: str) -> tuple[str, str, str] | None:
+    """Return the contents of two tensors and their dtype and shape; None for other arguments."""
+    tensor, other = _TENSOR.match(expected), _TENSOR.match(obtained)
+    return (tensor[2], other[2], tensor[1]) if tensor and other and tensor[1] == other[1] else None
 
 
 def are_close_contents(expected: str, obtained: str, value: str) -> bool:
@@ -59,9 +65,9 @@ def without_floats(text: str) -> str:
 
 def argument_distance(expected: str, obtained: str) -> str:
     """Describe the distance of an argument and the option that accepts it; "" for more than rounding."""
-    tensors = _TENSOR.match(expected), _TENSOR.match(obtained)
-    if tensors[0] and tensors[1]:
-        return content_distance(tensors[0][2], tensors[1][2], tensors[0][1])
+    contents = _contents(expected, obtained)
+    if contents is not None:
+        return content_distance(*contents)
     if close_argument(expected, obtained) == obtained:
         return ""
     floats, obtained_floats = _floats(expected), _floats(obtained)

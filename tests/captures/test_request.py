@@ -121,6 +121,18 @@ def test_the_failing_call_is_named_where_there_are_several():
     assert str(request().failure(ValueError("too deep"))).startswith("frontend='dynamo': cannot capture ")
 
 
+def test_a_model_is_asked_whether_it_fails_with_the_arguments_of_the_failing_call():
+    def picky(x: torch.Tensor) -> torch.Tensor:
+        if len(x) > 1:
+            raise RuntimeError("one row at most")
+        return x
+
+    made = request(picky, calls=[((TWO,), {})])
+
+    assert "itself fails: RuntimeError: one row at most" in str(made.failure(ValueError("torch's"), 2))
+    assert "itself fails" not in str(made.failure(ValueError("torch's"), 1))
+
+
 def test_the_lines_that_torch_knows_are_told():
     error = ValueError("graph break")
     error.real_stack = traceback.StackSummary.from_list([("model.py", 3, "forward", "y = x.item()")])

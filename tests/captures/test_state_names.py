@@ -129,3 +129,4 @@ def test_a_part_of_a_wrapped_tensor_is_a_buffer_below_its_name():
     made = with_named_state(graph_of("a", "x"), {"a": "w.second"}, model)
 
     assert made(THREE)[0] is TWO
+    assert "w.second" in made.state_dict()

@@ -99,6 +99,12 @@ def test_options_of_each_command_line_go_before_the_key(deep, options):
     assert golden_layout_here().is_beside
 
 
+def test_an_option_without_its_value_leaves_the_key(deep):
+    (deep / "pytest.ini").write_text(f"{INI.format('here')}addopts = -q --fx-golden-dir\n")
+
+    assert golden_layout_here().setting == "here"
+
+
 def test_what_is_given_goes_before_what_is_configured(deep):
     (deep / "pytest.ini").write_text(INI.format("here"))
 

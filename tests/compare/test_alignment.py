@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from fixtures.documents import document
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.graph_index import graph_index_of
+from pytest_fxgraph.document.model import ModuleRecord
 
 
 def pairs(expected: str, obtained: str):
@@ -107,3 +110,29 @@ def test_graphs_too_unlike_for_an_order_pair_equal_operators_one_after_another(m
 
     assert {name: found[name] for name in "abc"} == {"a": "p", "b": "q", "c": "r"}
     assert (removed, added) == (["d"], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "is_paired"),
+    [
+        # the same module, or a module in the place of one that went
+        ("self.p(%x, 1)", "self.p(%x, 2)", True),
+        ("self.p(%x)", "self.new(%x)", True),
+        ("self.p(%x)", "torch.exp(%x)", True),
+        ("torch.exp(%x)", "torch.sin(%x)", True),
+        # modules of both graphs took nobody's place
+        ("self.p(%x)", "self.q(%x)", False),
+        # inputs, outputs and tensors pair with their like alone
+        ("get w", "torch.exp(%x)", False),
+    ],
+)
+def test_a_node_pairs_with_a_node_that_could_take_its_place(text, other, is_paired):
+    modules = tuple(ModuleRecord(path, "torch.nn.ReLU") for path in "pq")
+    graphs = [
+        document(f"%x = input x\n%a = {call}\n%b = f(%a, 7)\nreturn %b", modules=known)
+        for call, known in ((text, modules), (other, (*modules, ModuleRecord("new", "torch.nn.ReLU"))))
+    ]
+
+    alignment = align(*map(graph_index_of, graphs))
+
+    assert (alignment.obtained_of[1] == 1) is is_paired

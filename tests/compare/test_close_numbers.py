@@ -62,6 +62,8 @@ def test_references_keep_their_names():
         ('"0.1"', f'"{NEXT}"'),
         ("torch.float32", "torch.float64"),
         ("%x_1", "%x_2"),
+        ("tensor(float32[1], [0.1])", f"f(float32[1], [{NEXT}])"),
+        ("tensor(float32[1], [0.1])", f"tensor(float64[1], [{NEXT}])"),
     ],
 )
 def test_anything_else_counts_as_ever(expected, obtained):

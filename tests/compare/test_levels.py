@@ -332,3 +332,21 @@ def test_a_graph_has_no_breaks_to_compare():
 
     with pytest.raises(LevelError, match="level 'breaks' compares what Dynamo told of a capture, and this is a graph"):
         compare_documents(graph, graph, level="breaks")
+
+
+@pytest.mark.parametrize(
+    ("options", "has_pairs"),
+    [
+        ({}, True),
+        ({"normalize": True}, False),
+        ({"commutative": True}, False),
+        ({"normalize": True, "level": "exact"}, True),
+        ({"commutative": True, "level": "exact"}, True),
+    ],
+)
+def test_a_difference_in_another_spelling_has_no_pairs_of_the_documents(options, has_pairs):
+    difference = compare_documents(
+        document("%x = input x\nreturn f(%x)"), document("%x = input x\nreturn %x"), **options
+    )
+
+    assert (difference.alignment is not None) is has_pairs

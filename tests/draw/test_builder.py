@@ -495,3 +495,20 @@ def test_at_least_3_unchanged_nodes_far_from_a_change_are_one_box(between, label
     picture = picture_of(document(text), document(text.replace("torch.exp", "torch.log")), title="")
 
     assert labels_of(picture, "unchanged") == labels
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+@pytest.mark.parametrize(("modules", "labels"), [("p", []), ("pq", ["unchanged: p, q"])])
+def test_one_box_of_a_module_gets_no_second_box_for_being_unchanged(modules, labels):
+    # The nodes beside a changed node stay outside of the box.
+    names = [("near", ""), *((f"{path}{n}", path) for path in modules for n in range(4)), ("last", "")]
+    before = ["a", *(name for name, _ in names)]
+    lines = [
+        f"%{name} = torch.neg(%{read}){f' @ {path}' if path else ''}"
+        for (name, path), read in zip(names, before, strict=False)
+    ]
+    text = "\n".join(["%x = input x", "%a = torch.exp(%x)", *lines, "%b = torch.exp(%last)", "return %b"])
+
+    picture = picture_of(document(text), document(text.replace("torch.exp", "torch.log")), title="")
+
+    assert labels_of(picture, "unchanged") == labels

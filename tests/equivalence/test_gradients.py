@@ -2,10 +2,19 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
-from pytest_fxgraph.equivalence.gradients import compare_gradients, cotangent, gradients_of, rules_of_gradients
+from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.equivalence.gradients import (
+    compare_gradients,
+    cotangent,
+    differentiable_parameters,
+    gradients_of,
+    rules_of_gradients,
+)
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
 from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
 ONES = torch.ones(2)
@@ -27,6 +36,14 @@ def told(expected: dict, obtained: dict, comparison: OutputComparison = COMPARIS
         ({"w": ONES}, {"w": None}, ["gradient of w exists in eager and not in the graph"]),
         ({"w": None}, {"w": ONES}, ["gradient of w exists in the graph and not in eager"]),
         ({"v": None, "w": ONES}, {"v": None, "w": None}, ["gradient of w exists in eager and not in the graph"]),
+        (
+            {"v": None, "w": ONES, "z": ONES},
+            {"v": ONES, "w": None, "z": ONES},
+            [
+                "gradient of v exists in the graph and not in eager",
+                "gradient of w exists in eager and not in the graph",
+            ],
+        ),
         ({"v": None, "w": ONES}, {"w": None}, ["gradient of w exists in eager and not in the graph"]),
     ],
 )
@@ -98,3 +115,12 @@ def test_each_output_has_weights_of_its_own_that_follow_path_seed_and_dtype():
     assert not torch.equal(drawn, cotangent("output[1]", ONES, 0, torch.float32))
     assert not torch.equal(drawn, cotangent("output[0]", ONES, 1, torch.float32))
     assert cotangent("output", ONES.to(torch.complex64), 0, torch.complex64).imag.abs().min() > 0
+
+
+def test_parameters_that_require_grad_are_differentiated():
+    model = nn.Linear(2, 2)
+    model.bias.requires_grad_(False)
+    model.register_buffer("trained", torch.ones(2, requires_grad=True))
+    held = Snapshot(model).state_now(model, Snapshot(model).compare())
+
+    assert differentiable_parameters(held, StateNames(held)) == {"weight": model.weight}

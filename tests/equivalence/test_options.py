@@ -63,6 +63,11 @@ def test_checks_of_gradients_alone_need_gradients(checks):
         check({}, checks=checks)
 
 
+@pytest.mark.parametrize(("test", "seed"), [({}, 0), ({"seed": 5}, 5), ({"seed": None}, 0)])
+def test_a_check_draws_from_the_seed_of_its_test(test, seed):
+    assert check(test).seed == seed
+
+
 def test_an_option_that_does_not_exist_is_an_error_of_python():
     with pytest.raises(TypeError, match=r"CheckDefaults.__call__\(\) got an unexpected keyword argument 'tol'"):
         CheckDefaults().chosen({"tol": 1})

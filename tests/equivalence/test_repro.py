@@ -91,3 +91,7 @@ def test_the_script_calls_twice_where_a_function_may_keep_state(tmp_path):
 
     (script,) = tmp_path.glob("*/repro.py")
     assert "for _ in range(2):\n        assert_equivalent(" in script.read_text()
+
+
+def test_a_script_imports_pytree_for_nested_inputs_alone(tmp_path):
+    assert "fx_pytree" not in script_of(tmp_path)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy
+import pytest
 import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.gate.table_numbers import costs_of
+from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
+from pytest_fxgraph.gate.table_numbers import costs_of, findings_of, measured_numbers, numbers_of, row_values
 
 
 def test_the_parameters_of_one_graph_are_the_parameters_that_it_reads():
@@ -18,3 +23,62 @@ def test_the_parameters_of_one_graph_are_the_parameters_that_it_reads():
 
     assert costs_of(traced, (torch.ones(1, 3),), None, is_asked=True)["params"] == 8
     assert sum(each.numel() for each in traced.parameters()) == 14
+
+
+def with_inner() -> fxcore.GraphModule:
+    """Return a graph of 3 nodes that calls a graph of 4."""
+    root = nn.Module()
+    root.inner = fxcore.symbolic_trace(lambda x: torch.exp(torch.sin(x)))
+    graph = fxcore.Graph()
+    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+    return fxcore.GraphModule(root, graph)
+
+
+def test_nodes_and_operators_of_inner_graphs_count():
+    numbers = numbers_of(with_inner())
+
+    assert (numbers["graphs"], numbers["nodes"], numbers["breaks"]) == (1, 7, 0)
+    assert "quantized" not in numbers
+    assert findings_of(with_inner()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(3, 3), (2.5, 2.5), (numpy.int64(3), 3), (numpy.float32(0.5), 0.5), (-1, -1)]
+)
+def test_a_measured_number_becomes_a_number_of_python(value, number):
+    (made,) = measured_numbers({"time": value}, "net").values()
+
+    assert (made, type(made)) == (number, type(number))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(True, "True"), (math.nan, "nan"), (math.inf, "inf"), ("3", "an object of type str"), (None, "an object of type")],
+)
+def test_a_measured_value_that_is_no_finite_number_is_refused(value, shown):
+    with pytest.raises(GateError, match=f"column 'time' of row 'net' is {shown}.*: a table holds finite numbers"):
+        measured_numbers({"time": value}, "net")
+
+
+@pytest.mark.parametrize("column", ["nodes", "flops", "row", 3])
+def test_a_column_of_the_table_cannot_be_measured(column):
+    with pytest.raises(ChoiceError, match=r"a table has .* itself; give the column another name"):
+        measured_numbers({column: 1}, "net")
+
+
+def test_costs_of_a_graph_without_shapes_are_left_out_unless_they_are_asked_for():
+    graph = fxcore.symbolic_trace(nn.Linear(3, 2))
+
+    assert costs_of(graph, None, None, is_asked=False) == {}
+    with pytest.raises(
+        CaptureError, match="cannot count what the graphs cost: the shapes of their inputs are not known"
+    ):
+        costs_of(graph, None, None, is_asked=True)
+    assert costs_of(graph, None, {"input": torch.ones(1, 3)}, is_asked=False)["params"] == 8
+
+
+@pytest.mark.parametrize(("costs", "has_costs"), [(None, True), (True, True), (False, False)])
+def test_a_row_has_counts_costs_and_measured_numbers(costs, has_costs):
+    values = row_values(with_inner(), {"time": 2}, costs=costs, example_inputs=(torch.ones(1),))
+
+    assert ("flops" in values, values["time"], values["nodes"]) == (has_costs, 2, 7)

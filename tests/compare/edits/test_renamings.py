@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.documents import document
@@ -42,3 +44,115 @@ def test_a_tensor_of_both_graphs_was_not_renamed():
     (edit,) = compare_documents(*graphs).edits
 
     assert (edit.kind, edit.text) == ("replaced", "a -> b")
+
+
+def holding(*tensors: StateRecord, calls: tuple[str, ...]):
+    lines = ["%n = input n", *(f"%n{p} = self.{path}(%n{p - 1 if p else ''})" for p, path in enumerate(calls))]
+    modules = tuple(ModuleRecord(path, "torch.nn.Linear") for path in calls)
+    return document("\n".join([*lines, f"return %n{len(calls) - 1}"]), modules=modules, state=tensors)
+
+
+def parameters(path: str, *names: str) -> list[StateRecord]:
+    return [StateRecord(f"{path}.{name}", "parameter", "float32[4]") for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ((), "module renamed fc -> head"),
+        (("a",), "module renamed fc -> head: checkpoints with fc.a no longer load"),
+        (("a", "b"), "module renamed fc -> head: checkpoints with fc.a, fc.b no longer load"),
+        (("a", "b", "c"), "module renamed fc -> head: checkpoints no longer load (fc.a, fc.b and 1 more)"),
+    ],
+)
+def test_the_keys_that_a_renaming_loses_are_named(names, words):
+    difference = compare_documents(*(holding(*parameters(path, *names), calls=(path,)) for path in ("fc", "head")))
+
+    assert [edit.text for edit in difference.edits] == [words]
+    assert difference.rest == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "persistent", "is_key"),
+    [("buffer", True, True), ("buffer", False, False), ("constant", True, False)],
+)
+def test_tensors_outside_the_state_dict_are_no_lost_keys(kind, persistent, is_key):
+    states = [StateRecord(f"{path}.t", kind, "float32[4]", persistent=persistent) for path in ("fc", "head")]
+
+    (edit,) = compare_documents(*(holding(each, calls=(each.path[:-2],)) for each in states)).edits
+
+    assert edit.text == "module renamed fc -> head" + (": checkpoints with fc.t no longer load" if is_key else "")
+
+
+def test_a_tensor_that_changed_with_its_module_is_no_part_of_the_renaming():
+    before = holding(*parameters("fc", "w"), calls=("fc",))
+    after = holding(StateRecord("head.w", "parameter", "float32[8]"), calls=("head",))
+
+    texts = [edit.text for edit in compare_documents(before, after).edits]
+
+    assert texts[0] == "module renamed fc -> head"
+    assert len(texts) == 3  # one tensor came and one went
+
+
+@pytest.mark.parametrize(
+    ("paths", "others", "words"),
+    [
+        (("r.1",), ("r.2",), "module renumbered 1 -> 2"),
+        (("r.1", "r.2"), ("r.4", "r.5"), "modules renumbered 1 -> 4, 2 -> 5"),
+        (("r.1", "r.2", "r.3"), ("r.5", "r.6", "r.7"), "modules renumbered 1 -> 5, 2 -> 6, ..."),
+    ],
+)
+def test_items_of_a_list_that_moved_by_equally_many_places_are_one_edit(paths, others, words):
+    (edit,) = compare_documents(calls(*paths), calls(*others)).edits
+
+    assert (edit.kind, edit.text, edit.sites[0].where) == ("renumbered", words, "r")
+
+
+def test_several_renamings_in_one_block_are_one_edit():
+    before, after = calls("b.0.norm", "b.0.fc", "b.0.act"), calls("b.0.ln", "b.0.lin", "b.0.relu")
+
+    (edit,) = compare_documents(before, after).edits
+
+    assert (edit.text, edit.sites[0].where) == ("modules renamed norm -> ln and 2 more", "b.0")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "words"),
+    [
+        ("float32[4]", "parameter", ["parameter renamed w -> v: checkpoints with w no longer load"]),
+        ("float32[8]", "parameter", []),
+        ("float32[4]", "buffer", []),
+    ],
+)
+def test_a_tensor_is_renamed_where_kind_and_value_stay(value, kind, words):
+    graphs = [
+        document(f"%x = input x\n%w = get {path}\n%y = torch.mul(%x, %w)\nreturn %y", state=(state,))
+        for path, state in (
+            ("w", StateRecord("w", "parameter", "float32[4]")),
+            ("v", StateRecord("v", kind, value)),
+        )
+    ]
+
+    assert [edit.text for edit in compare_documents(*graphs).edits if edit.kind == "renamed"] == words
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ModuleRecord("head", "torch.nn.GELU"),
+        ModuleRecord("head", "torch.nn.ReLU", (("inplace", "True"),)),
+        ModuleRecord("head", "torch.nn.ReLU", training=True),
+    ],
+)
+def test_another_module_under_another_path_is_no_renaming(other):
+    before, after = calls("fc"), calls("head")
+
+    edits = compare_documents(before, replace(after, modules=(other,))).edits
+
+    assert [edit for edit in edits if edit.kind == "renamed"] == []
+
+
+def test_modules_that_changed_places_were_not_renamed():
+    assert {edit.kind for edit in compare_documents(calls("a", "b"), calls("b", "a")).edits}.isdisjoint(
+        {"renamed", "renumbered"}
+    )

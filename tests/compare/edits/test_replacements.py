@@ -36,6 +36,11 @@ GRAPHS = {
         "return %c",
         ["torch.cos added before cat"],
     ),
+    "one operator of a module that went": (
+        "%x = input x\n%a = torch.f(%x) @ old\n%b = torch.exp(%a)\nreturn %b",
+        "%x = input x\n%a = torch.g(%x)\n%c = torch.h(%a)\n%b = torch.exp(%c)\nreturn %b",
+        ["f -> 2 operators (g, h)"],
+    ),
     "values moved in another way": (
         "%x = input x\n%a = .flatten(%x, 2)\n%b = .transpose(%a, 1, 2)\n%c = torch.exp(%b)\nreturn %c",
         "%x = input x\n%a = .permute(%x, 0, 2, 3, 1)\n%b = .flatten(%a, 1, 2)\n%c = torch.exp(%b)\nreturn %c",

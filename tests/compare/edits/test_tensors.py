@@ -35,3 +35,69 @@ def test_a_buffer_enters_or_leaves_the_state_dict(persistent, text):
     (edit,) = compare_documents(*graphs).edits
 
     assert edit.text == f"buffer weight {text} in the state dict"
+
+
+def reading(*paths: str, state: tuple[StateRecord, ...]):
+    lines = [f"%w{n} = get {path}\n%y{n} = torch.mul(%x, %w{n})" for n, path in enumerate(paths)]
+    results = ", ".join(f"%y{n}" for n in range(len(paths)))
+    return document("\n".join(["%x = input x", *lines, f"return ({results},)"]), state=state)
+
+
+def tensors(*paths: str, tied: bool) -> tuple[StateRecord, ...]:
+    first = StateRecord(paths[0], "parameter", "float32[4]")
+    return (first, *(first._replace(path=path, same_as=paths[0] if tied else None) for path in paths[1:]))
+
+
+@pytest.mark.parametrize(
+    ("paths", "ties", "words"),
+    [
+        (("a", "b"), True, "b now shares storage with a"),
+        (("a", "b"), False, "b no longer shares storage with a"),
+        (("a", "b", "c"), True, "b, c now share storage with a"),
+        (("a", "b", "c", "d"), False, "b, c, d no longer share storage with a"),
+        (("a", "b", "c", "d", "e", "f"), True, "b, c, d and 2 more now share storage with a"),
+    ],
+)
+def test_tensors_that_became_one_or_several_are_one_edit(paths, ties, words):
+    graphs = [reading(*paths, state=tensors(*paths, tied=tied)) for tied in (not ties, ties)]
+
+    (edit,) = compare_documents(*graphs).edits
+
+    assert (edit.kind, edit.text, edit.sites[0].where) == ("tied" if ties else "untied", words, paths[1])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (
+            "float32[4, 4]",
+            "float32[4, 4] as int8 per channel",
+            ["parameter weight quantized: float32 -> int8 per channel"],
+        ),
+        ("float32[4] as int8", "float32[4]", ["parameter weight dequantized: int8 -> float32"]),
+        ("float32[4] as int8", "float32[4] as int4", ["parameter weight: float32[4] as int8 -> float32[4] as int4"]),
+    ],
+)
+def test_a_tensor_that_was_quantized_is_told_without_its_shape(before, after, words):
+    states = [StateRecord("fc.weight", "parameter", value) for value in (before, after)]
+
+    assert [edit.text for edit in compare_documents(*(document(READS, state=(s,)) for s in states)).edits] == words
+
+
+def test_contents_that_changed_are_told():
+    states = [StateRecord("fc.weight", "constant", "float32[1]", content=text) for text in ("[1.0]", "[2.0]")]
+
+    assert [edit.text for edit in compare_documents(*(document(READS, state=(s,)) for s in states)).edits] == [
+        "constant weight: values [1.0] -> [2.0]"
+    ]
+
+
+@pytest.mark.parametrize(("comes", "word"), [(True, "added"), (False, "removed")])
+def test_a_tensor_of_a_module_that_came_or_went_is_told_with_its_shape(comes, word):
+    text = "%x = input x\n%y = self.fc(%x)\nreturn %y"
+    more = (TRAINED, StateRecord("fc.bias", "parameter", "float32[4]"))
+    graphs = [document(text, state=state) for state in ((TRAINED,), more)]
+
+    (edit,) = compare_documents(*(graphs if comes else graphs[::-1])).edits
+
+    assert (edit.text, edit.sites[0].where) == (f"parameter bias[4] {word}", "fc")

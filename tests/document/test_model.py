@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.model import (
+    GraphDocument,
+    ModuleRecord,
+    StateRecord,
+    recorded_at,
+    without_code,
+    without_computed_contents,
+)
+
+NOTES = ("program: a", "frontend: dynamo", "break: item in f: x", "guard: x", "range: s0 in [2, 4]")
+PLAIN = ModuleRecord("fc", "torch.nn.Linear")
+
+
+def whole(*inner: GraphDocument, code: str = "def forward(self): ...", content: str | None = "[1.0]") -> GraphDocument:
+    state = (
+        StateRecord("cache", "buffer", "float32[1]", persistent=False, content=content),
+        StateRecord("table", "buffer", "float32[1]", content="[2.0]"),
+        StateRecord("one", "constant", "float32[1]", content="[3.0]"),
+    )
+    modules = (PLAIN, *(ModuleRecord(f"m{n}", "fx", graph=graph) for n, graph in enumerate(inner)))
+    return document("%x = input x\nreturn %x", modules=modules, state=state, code=code, notes=NOTES)
+
+
+@pytest.mark.parametrize(("level", "notes"), [("cost", NOTES[:1]), ("breaks", NOTES[:3])])
+def test_a_golden_of_costs_or_breaks_holds_these_alone(level, notes):
+    cost = CostBlock(CostRecord(1), 2, "")
+    graph = GraphDocument(**{**vars(whole()), "cost": cost, "symbols": ("s0",)})
+
+    assert recorded_at(graph, level) == GraphDocument((), notes=notes, cost=cost)
+
+
+@pytest.mark.parametrize("level", ["exact", "structure", "ops", "signature"])
+def test_a_golden_of_another_level_holds_the_whole_document(level):
+    graph = whole()
+
+    assert recorded_at(graph, level) is graph
+
+
+def test_only_buffers_outside_the_state_dict_lose_their_contents_also_in_graphs_inside():
+    assert without_computed_contents(whole(whole())) == whole(whole(content=None), content=None)
+
+
+def test_code_goes_from_all_graphs():
+    assert without_code(whole(whole())) == whole(whole(code=""), code="")
+
+
+@pytest.mark.parametrize(
+    ("kind", "persistent", "is_computed"),
+    [("buffer", False, True), ("buffer", True, False), ("parameter", False, False), ("constant", True, False)],
+)
+def test_a_buffer_outside_the_state_dict_is_computed(kind, persistent, is_computed):
+    assert StateRecord("t", kind, "float32[1]", persistent=persistent).is_computed is is_computed
