@@ -126,12 +126,10 @@ class Recorder:
         with self._kept.shared_by(request.node.nodeid):
             return (yield)
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, object, object]:
-        """Take the recorder's frames out of the tracebacks of a failure."""
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
+        """Take the recorder's frames out of the tracebacks of a failure, after pytest found the errors of unittest."""
         if call.excinfo is not None:
             without_recorder(call.excinfo.value)
-        return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a test ended; it has ended when its teardown has."""

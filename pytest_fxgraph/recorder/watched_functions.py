@@ -170,7 +170,6 @@ class WatchedFunctions:
     def _recompiles(self, reasons_of: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(reasons_of)
         def replacement(entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
             reasons = reasons_of(entries, frame, *args, **kwargs)
             from pytest_fxgraph.recorder.compilations import recompiles_in
 
@@ -182,7 +181,6 @@ class WatchedFunctions:
     def _aot(self, log: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(log)
         def replacement(title: str, graph_module: Any, *args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
             local = self._local
             if title in AOT_GRAPHS and not local.is_inside:
                 from pytest_fxgraph.recorder.compilations import describe_graph

@@ -11,16 +11,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import pluggy
-
 from pytest_fxgraph.replay.seeded_run import pytest_configure
 
 __all__ = ["pytest_configure"]  # a hook of this plugin, too
 _ORDERS = os.environ.get("FXGRAPH_REVERSED", "").split(",")
-_hookimpl = pluggy.HookimplMarker("pytest")
 
 
-@_hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Run the last test first."""
     if "tests" in _ORDERS:

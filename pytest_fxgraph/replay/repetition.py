@@ -111,7 +111,8 @@ class Repetition:
         """Yield the answer as text: the graphs of one cause and one edit together."""
         graphs = sum(len(test.graphs) for test in self._first.tests.values())
         tests = sum(1 for test in self._first.tests.values() if test.outcome)
-        differ = f"{len(self._unstable):,} differ" if self._unstable else "the same in all runs"
+        number = len(self._unstable)
+        differ = f"{number:,} differ{'s' * (number == 1)}" if number else "the same in all runs"
         yield f"{self._runs} runs, {counted(tests, 'test')}, {counted(graphs, 'graph')}: {differ}"
         grouped: dict[tuple[str, ...], dict[str, list[str]]] = {}
         for each in self._unstable.values():

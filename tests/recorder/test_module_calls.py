@@ -101,14 +101,41 @@ def test_the_example_has_the_sizes_of_the_call_whatever_happened_to_the_input_si
                 return result
 
         def test_it():
-            for size in (2, 3):
-                x = torch.ones(size)
-                Chooses()(x)
-                x.resize_(5)
+            x, y = torch.ones(2), torch.ones(3)
+            Chooses()(x)
+            Chooses()(y)
+            x.resize_(5)
+            y.data = torch.ones(2)
     """)
     texts = [recording.store.text(each.graph) for each in recording.tests["test_suite.py::test_it"].graphs]
     assert ["%sin = " in text for text in texts] == [True, False]
     assert ["%cos = " in text for text in texts] == [False, True]
+
+
+def test_the_example_has_the_memory_format_of_the_call(record):
+    recording = record("""
+        class Chooses(nn.Module):
+            def forward(self, x):
+                return torch.sin(x) if x.is_contiguous() else torch.cos(x)
+
+        def test_it():
+            Chooses()(torch.ones(2, 3).t())
+    """)
+    (graph,) = recording.tests["test_suite.py::test_it"].graphs
+    assert "%cos = " in recording.store.text(graph.graph)
+
+
+def test_modules_are_watched_in_tests_alone(record):
+    record("""
+        def is_watched():
+            return "recorder" in vars(nn.Module)["__call__"].__code__.co_filename
+
+        at_import = is_watched()
+
+        def test_it():
+            assert (at_import, is_watched()) == (False, True)
+    """)
+    record.result.assert_outcomes(passed=1)
 
 
 def test_the_trace_leaves_the_module_and_random_numbers_as_they_were(record):

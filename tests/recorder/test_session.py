@@ -185,14 +185,38 @@ def test_call():
     Wrong()(torch.ones(2))
 def test_trace():
     torch.fx.symbolic_trace(lambda x: 1 if x else 2)
+import unittest
+class TestIt(unittest.TestCase):
+    def test_it(self):
+        Wrong()(torch.ones(2))
 """
     )
     shown = []
     for arguments in ((), ("--fx-record", "kept")):
         result = pytester.runpytest_inprocess(*plain, "--tb=native", *arguments)
-        result.assert_outcomes(failed=2)
+        result.assert_outcomes(failed=3)
         lines = [line for line in result.outlines if not line.startswith(("recorded ", "====="))]
         shown.append(lines)
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.fx.symbolic_trace(lambda x: 1 if x else 2)",
+        "make_fx(lambda x: x.missing)(torch.ones(2))",
+        "torch.export.export(torch.ones(2), ())",
+        "torch.compile(Small(), backend=refuse)(torch.ones(2, 4))",
+    ],
+)
+def test_an_error_at_import_reads_as_in_a_run_without_a_recording(pytester, head, plain, line):
+    refuse = "def refuse(graph_module, inputs):\n    raise ValueError('refused')\n"
+    pytester.makepyfile(test_suite=f"{head}\nfrom torch.fx.experimental.proxy_tensor import make_fx\n{refuse}{line}\n")
+    shown = []
+    for arguments in ((), ("--fx-record", "kept")):
+        result = pytester.runpytest_inprocess(*plain, *arguments)
+        result.assert_outcomes(errors=1)
+        shown.append([line for line in result.outlines if not line.startswith(("recorded ", "====="))])
     assert shown[0] == shown[1]
 
 

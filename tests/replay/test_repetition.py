@@ -93,6 +93,7 @@ def test_the_settings_of_each_run_differ_and_are_told(repeat, tmp_path):
 def test_the_setting_that_makes_a_difference_is_found(repeat, cause, constant):
     result, _ = repeat(Runs(lambda number, environment: {"t": int(constant(number, environment)), "u": 100}), SIZE="b")
     assert [(each.place, each.causes) for each in result.unstable] == [("t (symbolic function)", [cause])]
+    assert next(result.lines()).endswith(" 2 tests, 2 graphs: 1 differs")
 
 
 def test_a_graph_that_differs_under_equal_settings_gets_no_other_cause(repeat):
