@@ -143,7 +143,7 @@ class _Sample:
         check, context = self.check, self.context
         expected, obtained, mismatches = self._run_both()
         if isinstance(expected, RunFailure):
-            raise EagerError(_eager_failure_message(expected, context)) from expected.error
+            raise eager_failure(expected, context) from expected.error
         self._check_globs(expected)
         if check.grads and expected.gradients is None:
             raise EagerError(
@@ -304,12 +304,13 @@ def _graph_failure(failure: RunFailure) -> Mismatch:
     return Mismatch("error", f"the {failure.step} of the graph", f"raised {type(error).__name__}: {error}; eager ran")
 
 
-def _eager_failure_message(failure: RunFailure, context: CheckContext) -> str:
+def eager_failure(failure: RunFailure, context: CheckContext) -> EagerError:
+    """Return the error of a model that failed, so that nothing was compared."""
     error = failure.error
     remedy = "check that the inputs fit the model"
     if failure.step == "backward":
         remedy = "the model cannot be differentiated at these inputs, so drop grads=True"
-    return (
+    return EagerError(
         f"cannot compare eager and {context.subject}{context}: the {failure.step} of the model itself "
         f"raised {type(error).__name__}: {error}. Nothing was compared; {remedy}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import nn
@@ -28,11 +28,13 @@ from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
-from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.errors import ChoiceError, SubjectError
 from pytest_fxgraph.vacuity import vacuous_examples_rejected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from pytest_fxgraph.equivalence.rank_check import Ranks
 
 Trace = Callable[[Any], fxcore.GraphModule]
 
@@ -48,6 +50,29 @@ class FxEquivalence(CheckDefaults):
         self._trace = trace or (trace_model if self._adapt is None else self._trace_adapted)
         self.searches: tuple[SearchReport, ...] = ()  # of the last call: the searches without a find
 
+    @overload
+    def __call__(
+        self,
+        model: Any,
+        inputs: Any,
+        *,
+        graph: Any = None,
+        kwargs: Mapping[str, Any] | None = None,
+        ranks: None = None,
+        **options: Unpack[EquivalenceOptions],
+    ) -> fxcore.GraphModule: ...
+
+    @overload
+    def __call__(
+        self,
+        model: Any,
+        inputs: Any,
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+        ranks: Ranks,
+        **options: Unpack[EquivalenceOptions],
+    ) -> None: ...
+
     @shows_options(EquivalenceOptions, **CALL_DEFAULTS)
     def __call__(
         self,
@@ -56,8 +81,9 @@ class FxEquivalence(CheckDefaults):
         *,
         graph: Any = None,
         kwargs: Mapping[str, Any] | None = None,
+        ranks: Ranks | None = None,
         **options: Unpack[EquivalenceOptions],
-    ) -> fxcore.GraphModule:
+    ) -> fxcore.GraphModule | None:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
 
         Without `graph` the model is traced, once in each mode; an ExportedProgram, or a graph module of torch.fx, is
@@ -68,7 +94,8 @@ class FxEquivalence(CheckDefaults):
         the graph's results do not is a mismatch. With `search=n`, n inputs of other sizes, values and layouts are tried
         in each mode, within `search_seconds` (60) in all, with NaN and infinities unless `search_values` is "finite";
         the search needs hypothesis. `frontend` is "symbolic", "export", "make_fx" or, for a model that is one graph,
-        "dynamo". Model, inputs and random generators are restored.
+        "dynamo". With `ranks`, the model is compared with a parallel program on real processes of this machine, and
+        nothing is returned. Model, inputs and random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if no wrong graph could fail,
@@ -77,6 +104,9 @@ class FxEquivalence(CheckDefaults):
         __tracebackhide__ = True
         arguments = arguments_of(inputs, kwargs)
         modes = checked_modes(options.get("modes", self.defaults["modes"]))
+        if ranks is not None:
+            self._compare_ranks(model, graph, ranks, arguments, modes, options)
+            return None
         checked = self._compare(*self._subjects(model, graph, arguments), arguments, modes, options)
         assert isinstance(checked, fxcore.GraphModule)
         return checked
@@ -115,6 +145,28 @@ class FxEquivalence(CheckDefaults):
             finally:
                 self.searches = tuple(budget.reports) if budget is not None else ()
         return checked[0]
+
+    def _compare_ranks(
+        self,
+        model: Any,
+        graph: Any,
+        ranks: Ranks,
+        arguments: Arguments,
+        modes: tuple[str, ...],
+        options: EquivalenceOptions,
+    ) -> None:
+        """Compare the model with a parallel program in each mode."""
+        __tracebackhide__ = True
+        from pytest_fxgraph.equivalence.rank_check import check_ranks
+
+        given = {**options, "graph": graph}
+        for name in ("graph", "frontend", "search", "strict_inputs", "fp64_reference"):
+            if given.get(name):
+                raise ChoiceError(
+                    f"cannot compare ranks= with {name}=: ranks run a program and no graph; leave one out"
+                )
+        with globals_kept(), vacuous_examples_rejected(), training_kept(model):
+            check_ranks(self.new_check(arguments, options), model, ranks, modes)
 
     def _subjects(
         self, model: Any, graph: Any, arguments: Arguments, *, runs_callables: bool = False

@@ -242,7 +242,7 @@ def _run_rank(number: int, call: _Call, connection: Connection, foreign: Sequenc
     """Be a rank: the body of its process."""
     for end in foreign:
         end.close()
-    stacks = open(call.folder / f"stack-{number}", "w")  # noqa: SIM115  # open for as long as the process lives
+    stacks = open(call.folder / f"stack-{number}", "w", encoding="utf-8")  # noqa: SIM115  # open for as long as the process lives
     if _SIGNAL is not None:
         faulthandler.register(_SIGNAL, stacks, all_threads=True)
     parent = threading.Thread(target=_exit_with_parent, args=(connection,), daemon=True)

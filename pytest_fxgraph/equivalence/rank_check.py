@@ -1,0 +1,369 @@
+"""The check of `fx_equivalence(..., ranks=)`: the plain model on one rank against a parallel program on many."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from fxcore.state.snapshot import Snapshot, globals_kept
+from pytest_fxgraph.equivalence.check import EquivalenceCheck, eager_failure
+from pytest_fxgraph.equivalence.gradients import compare_gradients, cotangent
+from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
+from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
+from pytest_fxgraph.equivalence.nested_values import tensors_in
+from pytest_fxgraph.equivalence.preparation import set_mode
+from pytest_fxgraph.equivalence.rank_run import Dropout, RankJob, RankResult, draws_of, run_jobs
+from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
+from pytest_fxgraph.equivalence.state_changes import StateNames
+from pytest_fxgraph.equivalence.tolerance import OUTPUT
+from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values_error
+from pytest_fxgraph.errors import ChoiceError, EagerError
+from pytest_fxgraph.ranks.groups import ranks_text
+from pytest_fxgraph.ranks.processes import run_on_ranks
+
+_BY_CHANCE = math.log(1e-6)  # two draws that agree with a smaller probability do not agree by chance
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """A parallel program for `fx_equivalence(model, inputs, ranks=Ranks(build, world_size=4))`.
+
+    `build(rank)` makes the model of a rank in a process of its own, while torch.distributed has a world of gloo
+    processes. Its weights must be the plain model's: build it from a deepcopy of the plain model, or seed both alike.
+    With `mesh`, sizes by the names of dimensions, `build(rank, mesh)` gets a DeviceMesh. Every rank gets all inputs.
+    With `batch`, True or the names of the mesh's dimensions over which data is parallel, a rank gets its part of the
+    first dimension. `optimizer(parameters)` makes an optimizer for one step after the gradients.
+    """
+
+    build: Callable[..., Any]
+    world_size: int
+    mesh: Mapping[str, int] | None = None
+    batch: bool | str | Sequence[str] = False
+    optimizer: Callable[..., Any] | None = None
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.world_size, int) or self.world_size < 2:
+            raise ChoiceError(f"world_size={self.world_size!r}: a parallel program has a whole number of ranks from 2")
+        if self.mesh is not None and math.prod(self.mesh.values()) != self.world_size:
+            raise ChoiceError(
+                f"mesh={dict(self.mesh)!r} has {math.prod(self.mesh.values())} ranks, and world_size is "
+                f"{self.world_size}; change one of them"
+            )
+        unknown = [name for name in self._dimensions if name not in (self.mesh or {})]
+        if unknown:
+            raise ChoiceError(f"batch={self.batch!r}: the mesh has no dimension {unknown[0]!r}")
+
+    @property
+    def _dimensions(self) -> tuple[str, ...]:
+        return () if isinstance(self.batch, bool) else (self.batch,) if isinstance(self.batch, str) else (*self.batch,)
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of the batch."""
+        if isinstance(self.batch, bool):
+            return self.world_size if self.batch else 1
+        return math.prod((self.mesh or {})[name] for name in self._dimensions)
+
+    def part_of(self, rank: int) -> int:
+        """Return the part of the batch that a rank gets."""
+        if isinstance(self.batch, bool):
+            return rank if self.batch else 0
+        part, below = 0, self.world_size
+        for name, size in (self.mesh or {}).items():
+            below //= size
+            part = part * size + rank // below % size if name in self._dimensions else part
+        return part
+
+    def model(self, rank: int) -> Any:
+        """Build the model of a rank, in its process."""
+        if self.mesh is None:
+            return self.build(rank)
+        from torch.distributed.device_mesh import init_device_mesh
+
+        mesh = init_device_mesh("cpu", tuple(self.mesh.values()), mesh_dim_names=tuple(self.mesh))
+        return self.build(rank, mesh) if len(inspect.signature(self.build).parameters) > 1 else self.build(rank)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plain:
+    """The run of the plain model for one mode and sample, with the jobs of the ranks."""
+
+    result: RunResult
+    context: CheckContext
+    jobs: list[RankJob]
+    batch: _Batch
+    arguments: Arguments
+    stepped: Mapping[str, torch.Tensor]  # parameters after a step of the optimizer
+
+
+@dataclasses.dataclass(frozen=True)
+class _Batch:
+    """The first dimension of inputs and outputs, in parts."""
+
+    size: int
+    parts: int
+
+    @classmethod
+    def of(cls, arguments: Arguments, parts: int) -> _Batch:
+        sizes = [tensor.shape[0] for _, tensor in arguments.tensors() if tensor.dim()]
+        if parts > 1 and (not sizes or sizes[0] % parts):
+            found = f"the first input has a batch of {sizes[0]}" if sizes else "no input has a batch"
+            raise ChoiceError(f"cannot give each of {parts} ranks its part of the batch: {found}")
+        return cls(sizes[0] if sizes else 0, parts)
+
+    def has(self, value: object) -> bool:
+        """Return whether a value is a tensor with a part for each rank."""
+        is_tensor = isinstance(value, torch.Tensor) and value.dim() > 0
+        return self.parts > 1 and is_tensor and value.shape[0] == self.size  # type: ignore[attr-defined]
+
+    def take(self, value: Any, part: int) -> Any:
+        """Return a part of all tensors in a value."""
+        return pytree.tree_map(lambda each: each.chunk(self.parts)[part] if self.has(each) else each, value)
+
+
+def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequence[str | None]) -> None:
+    """Compare the model with the program of all ranks in each mode, on all samples.
+
+    Raises MismatchError if anything differs, EagerError if the plain model fails, RanksError if a rank fails or hangs.
+    """
+    __tracebackhide__ = True
+    if ranks.optimizer is not None and not check.grads:
+        raise ChoiceError("Ranks(optimizer=...) makes a step with gradients; give grads=True as well")
+    plain = [_run_plain(check, model, ranks, mode, sample) for mode in modes for sample in range(check.samples)]
+    state = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
+    by_rank = run_on_ranks(
+        _of_rank, ranks.world_size, args=(ranks, [each.jobs for each in plain], frozenset(state)), timeout=ranks.timeout
+    )
+    for number, each in enumerate(plain):
+        found = _Comparison(check, model, ranks, each, [results[number] for results in by_rank])
+        mismatches = _by_ranks(found.mismatches())
+        if mismatches:
+            raise mismatch_error(mismatches, each.context)
+        if not check.allow_vacuous and not could_fail(each.result, each.arguments, check.comparison):
+            raise vacuous_values_error(each.result, check.comparison, each.context)
+
+
+def _of_rank(rank: int, ranks: Ranks, jobs: list[list[RankJob]], names: frozenset[str]) -> list[RankResult]:
+    return run_jobs(rank, ranks.model, [each[rank] for each in jobs], names, ranks.optimizer)
+
+
+def _run_plain(check: EquivalenceCheck, model: Any, ranks: Ranks, mode: str | None, sample: int) -> _Plain:
+    """Run the plain model, and divide inputs and weights of outputs among the ranks."""
+    __tracebackhide__ = True
+    seed = check.seed + sample
+    arguments = check.arguments if sample == 0 else fresh_sample(check.arguments, seed)
+    batch = _Batch.of(arguments, ranks.parts)
+    context = CheckContext(f"the program of {ranks.world_size} ranks", mode, sample, check.samples, check.seed)
+    if mode is not None:
+        set_mode(model, mode, (mode,))
+    guard = Snapshot(model)
+    draws = False
+    with globals_kept():
+        try:
+            settings = RunSettings(arguments, StateNames(guard.state_of(model)), guard, seed, check.grads)
+            with Dropout(is_on=mode != "train"):
+                result = run_model(model, model, settings)
+            if isinstance(result, RunFailure):
+                raise eager_failure(result, context) from result.error
+            if check.grads and result.gradients is None:
+                raise EagerError(f"cannot compare gradients{context}: no output of the model requires grad")
+            if mode == "train":
+                draws = bool(draws_of(model, arguments))
+        finally:
+            guard.restore()
+            guard.release()
+    weights = None
+    if check.grads:
+        outputs = [(path, each) for path, each in tensors_in(result.output, OUTPUT) if each.requires_grad]
+        # A rank's loss is a mean over its part: of an output with a part for each rank, each weighs `parts` times more.
+        weights = {
+            path: cotangent(path, each, seed, each.dtype) * (ranks.parts if batch.has(each) else 1)
+            for path, each in outputs
+        }
+    jobs = []
+    for part in map(ranks.part_of, range(ranks.world_size)):
+        args, kwargs = batch.take((arguments.args, arguments.kwargs), part)
+        jobs.append(RankJob(mode, Arguments(args, kwargs), seed, batch.take(weights, part), draws))
+    # Before the ranks start: forks of this process find imported all that the optimizer imports.
+    stepped = _stepped(model, result, ranks.optimizer) if ranks.optimizer is not None else {}
+    return _Plain(result, context, jobs, batch, arguments, stepped)
+
+
+def _stepped(model: Any, result: RunResult, optimizer: Callable[..., Any]) -> dict[str, torch.Tensor]:
+    """Return the parameters of the plain model after a step of its own."""
+    named = dict(copy.deepcopy(model).named_parameters())
+    for name, parameter in named.items():
+        gradient = (result.gradients or {}).get(name)
+        parameter.grad = None if gradient is None else gradient.detach().clone()
+    optimizer([*named.values()]).step()
+    return named
+
+
+@dataclasses.dataclass(frozen=True)
+class _Comparison:
+    """The runs of the plain model and of all ranks."""
+
+    check: EquivalenceCheck
+    model: Any
+    ranks: Ranks
+    plain: _Plain
+    results: Sequence[RankResult]
+
+    def mismatches(self) -> Iterator[tuple[int, Mismatch]]:
+        """Yield each difference with its rank."""
+        parts: list[dict[str, _Part]] = [{} for _ in self.results]
+        expected = dict(self.model.named_parameters()) if isinstance(self.model, nn.Module) else {}
+        for name in expected if any(result.state for result in self.results) or self.check.grads else ():
+            yield from self._of_parameter(name, expected[name].detach(), parts)
+        if "values" in self.check.comparison.checks:
+            yield from _of_draws([result.draws for result in self.results])
+        for rank, result in enumerate(self.results):
+            yield from ((rank, each) for each in self._of_rank(rank, result, parts[rank]))
+
+    def _of_rank(self, rank: int, result: RankResult, parts: Mapping[str, _Part]) -> Iterator[Mismatch]:
+        """Compare outputs, gradients and the parameters after a step of one rank."""
+        if result.output is not None or all(other.output is None for other in self.results):
+            wanted, obtained = self._outputs(rank)  # a stage of a pipeline that is not the last one has none
+            yield from dataclasses.replace(self.check.comparison, requires_grad=False).compare(wanted, obtained, OUTPUT)
+        if not self.check.grads:
+            return
+        yield from self._of_inputs(rank, result)
+        gradients = self.plain.result.gradients or {}
+        expected = {name: part.of(gradients.get(name)) for name, part in parts.items()}
+        obtained_gradients = {name: result.gradients.get(name) for name in parts}
+        yield from compare_gradients(expected, obtained_gradients, self.check.comparison)
+        for name in parts if result.stepped else ():
+            where, whole = f"parameter {name} after a step", self.plain.stepped[name].detach()
+            comparison = self.check.comparison.of_values()
+            for each in comparison.compare_tensors(parts[name].of(whole), result.stepped[name], where):
+                if each.kind != "stride":
+                    yield dataclasses.replace(each, kind="state")
+
+    def _outputs(self, rank: int) -> tuple[Any, Any]:
+        """Return the plain model's output for a rank's part, and the rank's; other floats are means over the parts."""
+        wanted = pytree.tree_map(
+            lambda each: each.detach() if isinstance(each, torch.Tensor) else each, self.plain.result.output
+        )
+        batch, part = self.plain.batch, self.ranks.part_of(rank)
+        obtained = self.results[rank].output
+        if batch.parts == 1:
+            return wanted, obtained
+        leaves, spec = pytree.tree_flatten(obtained)
+        others = [pytree.tree_flatten(result.output)[0] for result in self.results]
+        expected = pytree.tree_flatten(wanted)[0]
+        if all(len(each) == len(expected) == len(leaves) for each in others):
+            for place, value in enumerate(expected):
+                if isinstance(value, torch.Tensor) and value.is_floating_point() and not batch.has(value):
+                    leaves[place] = torch.stack([each[place] for each in others]).mean(0)
+        return batch.take(wanted, part), pytree.tree_unflatten(leaves, spec)
+
+    def _of_inputs(self, rank: int, result: RankResult) -> Iterator[Mismatch]:
+        """Compare the gradients of inputs; of an input without a part for each rank, a rank has a share alone."""
+        batch, part = self.plain.batch, self.ranks.part_of(rank)
+        expected = {
+            path: None if each is None else batch.take(each, part) * batch.parts
+            for path, each in (self.plain.result.gradients or {}).items()
+            if path in result.of_inputs and (batch.parts == 1 or batch.has(each))
+        }
+        of_rank = {path: result.of_inputs[path] for path in expected}
+        # A stage that receives its input from another rank does not read its own.
+        if any(each is not None for each in of_rank.values()):
+            yield from compare_gradients(expected, of_rank, self.check.comparison, expected)
+
+    def _of_parameter(
+        self, name: str, whole: torch.Tensor, parts: Sequence[dict[str, _Part]]
+    ) -> Iterator[tuple[int, Mismatch]]:
+        """Compare a parameter before the call, and note in `parts` the part that each rank holds."""
+        holders = [rank for rank, result in enumerate(self.results) if name in result.state]
+        if not holders:
+            yield 0, Mismatch("state", f"parameter {name}", "is on no rank")
+        seen: dict[int, set[int]] = {}
+        for rank in holders:
+            count, dimension, places = _places(whole, self.results[rank].state[name])
+            if not places:
+                yield rank, Mismatch("state", f"parameter {name}", _OTHER_WEIGHTS)
+                continue
+            # Parts of equal values, as those of a bias of zeros, are taken in the order of ranks.
+            parts[rank][name] = _Part(count, dimension, places[rank % len(places)])
+            seen.setdefault(count, set()).update(places)
+        for count, found in seen.items():
+            for place in sorted(set(range(count)) - found):
+                yield 0, Mismatch("state", f"parameter {name}", f"has its part {place + 1} of {count} on no rank")
+
+
+_OTHER_WEIGHTS = (
+    "has other values in the ranks than in eager before the first call: build the ranks' model from a deepcopy of the "
+    "plain model, or seed both alike"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """The part of a parameter that a rank holds."""
+
+    count: int
+    dimension: int
+    place: int
+
+    def of(self, whole: Any) -> Any:
+        """Return the part of a tensor of the parameter's shape; None of None."""
+        return whole if whole is None or self.count == 1 else whole.chunk(self.count, self.dimension)[self.place]
+
+
+def _places(whole: torch.Tensor, local: torch.Tensor) -> tuple[int, int, list[int]]:
+    """Return into how many parts along which dimension a parameter is split, and the parts that equal a rank's."""
+    if whole.dim() != local.dim():
+        return 1, 0, []
+    split = [dim for dim in range(whole.dim()) if whole.shape[dim] != local.shape[dim]]
+    if not split:
+        return 1, 0, [0] if torch.equal(whole, local) else []
+    if len(split) > 1 or not local.shape[split[0]] or whole.shape[split[0]] % local.shape[split[0]]:
+        return 1, 0, []
+    count = whole.shape[split[0]] // local.shape[split[0]]
+    parts = whole.chunk(count, split[0])
+    return count, split[0], [place for place, part in enumerate(parts) if torch.equal(part, local)]
+
+
+def _of_draws(by_rank: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Mismatch]]:
+    """Yield the calls of dropout that draw alike for other values, or differently for equal values."""
+    count = min(map(len, by_rank))
+    for number in range(count):
+        first = by_rank[0][number]
+        for rank in range(1, len(by_rank)):
+            draw = by_rank[rank][number]
+            if draw.given.shape != first.given.shape or not 0 < draw.probability < 1:
+                continue
+            shown = (draw.given != 0) & (first.given != 0)
+            is_same_draw = torch.equal(draw.zeros & shown, first.zeros & shown)
+            alike = draw.probability**2 + (1 - draw.probability) ** 2
+            where = f"dropout {number + 1} of {count}"
+            if torch.equal(draw.given, first.given):
+                if not is_same_draw:
+                    yield rank, Mismatch("rng", where, "drops other elements than on rank 0 of equal values: "
+                                         "give these ranks one seed")  # fmt: skip
+            elif is_same_draw and int(shown.sum()) * math.log(alike) < _BY_CHANCE:
+                yield rank, Mismatch("rng", where, "drops the same elements as on rank 0 of different values: "
+                                     "give each of these ranks a seed of its own")  # fmt: skip
+
+
+def _by_ranks(found: Iterator[tuple[int, Mismatch]]) -> list[Mismatch]:
+    """Put equal findings of several ranks together, and name the ranks."""
+    together: dict[tuple[str, str], list[tuple[int, Mismatch]]] = {}
+    for rank, mismatch in found:
+        together.setdefault((mismatch.kind, mismatch.where), []).append((rank, mismatch))
+    made = []
+    for each in together.values():
+        rank, first = each[0]
+        text = ranks_text(sorted({rank for rank, _ in each}))
+        description = first.description.replace("in the graph", "on the ranks").replace("the graph", "the ranks")
+        made.append(dataclasses.replace(first, where=f"{first.where} (rank {text})", description=description))
+    return made

@@ -1,0 +1,261 @@
+"""`fx_equivalence(..., ranks=)`: a parallel program does what the plain model does; broken programs are told."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+from fixtures import parallel_plans as plans
+from pytest_fxgraph import Ranks
+from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, RanksError, VacuousCheckError
+
+pytestmark = pytest.mark.skipif(
+    not dist.is_available() or not dist.is_gloo_available(), reason="this torch has no gloo"
+)
+
+
+class Net(nn.Module):
+    """Two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 8, bias=False), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.down(torch.tanh(self.up(x)))
+
+
+class _Copied(torch.autograd.Function):
+    """Hands its input on, and sums its gradient over all ranks."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient
+
+
+class _Summed(torch.autograd.Function):
+    """Sums its input over all ranks."""
+
+    @staticmethod
+    def forward(ctx, x, is_async=False):
+        x = x.clone()
+        dist.all_reduce(x, async_op=is_async)
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class SplitByHand(nn.Module):
+    """Hidden units in equal parts on all ranks, by plain collectives."""
+
+    def __init__(self, net: Net, rank: int, *, fault: str = "") -> None:
+        super().__init__()
+        size = dist.get_world_size()
+        place = rank if fault != "swapped" else size - 1 - rank
+        self.fault, self.up, self.down = fault, nn.Linear(4, 8 // size, bias=False), nn.Linear(8 // size, 4)
+        self.up.weight = nn.Parameter(net.up.weight.detach().chunk(size)[rank].clone())
+        self.down.weight = nn.Parameter(net.down.weight.detach().chunk(size, 1)[place].clone())
+        self.down.bias = nn.Parameter(net.down.bias.detach().clone())
+
+    def forward(self, x):
+        x = x if self.fault == "gradient" else _Copied.apply(x)
+        part = F.linear(torch.tanh(self.up(x)), self.down.weight)
+        if self.fault != "reduction":
+            part = _Summed.apply(part, self.fault == "wait")
+        return part + self.down.bias
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(3)
+    return Net()
+
+
+X = torch.linspace(-1, 1, 16).reshape(4, 4)
+
+
+def by_hand(net, fault=""):
+    return Ranks(lambda rank: SplitByHand(net, rank, fault=fault), world_size=2)
+
+
+def test_hidden_units_split_by_hand_are_equivalent(fx_equivalence, net):
+    fx_equivalence(net, X, ranks=by_hand(net), grads=True, samples=2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("reduction", r"output \(rank 0-1\) has other values on the ranks than in eager"),
+        ("wait", r"output \(rank [01](-1)?\) has other values"),
+        ("swapped", r"output \(rank 0-1\) has other values"),
+        ("gradient", r"gradient of input 0 \(rank 0-1\) has other values"),
+    ],
+)
+def test_a_fault_of_hidden_units_split_by_hand_is_told(fx_equivalence, net, fault, told):
+    with pytest.raises(MismatchError, match=told):
+        fx_equivalence(net, X, ranks=by_hand(net, fault), grads=True)
+
+
+def averaged(net, factor):
+    """Return the builder of a data-parallel model whose gradients are summed, then multiplied."""
+
+    def build(rank):
+        model = copy.deepcopy(net)
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(reduce)
+        return model
+
+    def reduce(parameter):
+        if factor:
+            dist.all_reduce(parameter.grad)
+            parameter.grad.mul_(factor)
+
+    return build
+
+
+def test_gradients_averaged_over_data_are_those_of_the_whole_batch(fx_equivalence, net):
+    step = lambda parameters: torch.optim.SGD(parameters, lr=0.1)  # noqa: E731
+    fx_equivalence(net, X, ranks=Ranks(averaged(net, 0.5), 2, batch=True, optimizer=step), grads=True)
+
+
+@pytest.mark.parametrize(("factor", "times"), [(0.25, "averaged twice"), (1, "summed"), (0, "not reduced")])
+def test_gradients_of_another_factor_are_told(fx_equivalence, net, factor, times):
+    with pytest.raises(MismatchError, match=r"gradient of up.weight \(rank 0-1\) has other values on the ranks"):
+        fx_equivalence(net, X, ranks=Ranks(averaged(net, factor), 2, batch=True), grads=True)
+
+
+def test_a_step_with_another_optimizer_is_told(fx_equivalence, net):
+    def step(parameters):
+        return torch.optim.SGD(parameters, lr=0.1 if not dist.is_initialized() else 0.2)
+
+    with pytest.raises(MismatchError, match=r"parameter up.weight after a step \(rank 0-1\) has other values"):
+        fx_equivalence(net, X, ranks=Ranks(averaged(net, 0.5), 2, batch=True, optimizer=step), grads=True)
+
+
+def test_a_mean_over_the_batch_is_the_mean_of_the_ranks(fx_equivalence, net):
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = copy.deepcopy(net)
+
+        def forward(self, x):
+            return self.net(x).square().mean()
+
+    fx_equivalence(loss := Loss(), X, ranks=Ranks(averaged(loss, 0.5), 2, batch=True), grads=True)
+
+
+@pytest.mark.parametrize("plan", [plans.tensor_parallel, plans.fully_sharded, plans.data_parallel])
+def test_plans_of_torch_are_equivalent(fx_equivalence, plan):
+    pytest.importorskip("torch.distributed.tensor.parallel")
+    batch = plan is not plans.tensor_parallel
+    fx_equivalence(plans.plain(), plans.inputs(), ranks=Ranks(plan, 2, batch=batch, timeout=200), grads=True)
+
+
+@pytest.mark.slow
+def test_a_plan_of_two_dimensions_is_equivalent(fx_equivalence):
+    ranks = Ranks(plans.two_dimensions, 4, mesh={"dp": 2, "tp": 2}, batch="dp", timeout=200)
+    fx_equivalence(plans.plain(), plans.inputs(), ranks=ranks, grads=True)
+
+
+def test_other_weights_are_told_with_the_remedy(fx_equivalence, net):
+    with pytest.raises(MismatchError, match=r"up.weight \(rank 0-1\) has other values in the ranks .*deepcopy"):
+        fx_equivalence(net, X, ranks=Ranks(lambda rank: Net(), 2))
+
+
+def test_a_part_that_no_rank_holds_is_told(fx_equivalence, net):
+    ranks = Ranks(lambda rank: SplitByHand(net, 0), 2)
+    with pytest.raises(MismatchError) as caught:
+        fx_equivalence(net, X, ranks=ranks)
+    assert any(each.sentence() == "parameter up.weight (rank 0) has its part 2 of 2 on no rank"
+               for each in caught.value.mismatches)  # fmt: skip
+
+
+class Dropped(nn.Module):
+    """Dropout between two layers, with a seed for each rank."""
+
+    def __init__(self, net, seed=None):
+        super().__init__()
+        self.net = net
+        self.seed = seed
+
+    def forward(self, x):
+        if self.seed is not None:
+            torch.manual_seed(self.seed)
+        return self.net.down(F.dropout(torch.tanh(self.net.up(x)), 0.5, self.training))
+
+
+WIDE = torch.linspace(-1, 1, 128).reshape(32, 4)
+
+
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize("own", [True, False])
+def test_ranks_with_other_values_have_another_seed_and_ranks_with_equal_values_one(fx_equivalence, net, batch, own):
+    ranks = Ranks(lambda rank: Dropped(net, 7 + own * rank), 2, batch=batch)
+    if batch == own:
+        fx_equivalence(Dropped(net), WIDE, ranks=ranks, modes="train")
+        return
+    told = "the same elements as on rank 0 of different" if batch else "other elements than on rank 0 of equal"
+    with pytest.raises(MismatchError, match=rf"dropout 1 of 1 \(rank 1\) drops {told} values: give"):
+        fx_equivalence(Dropped(net), WIDE, ranks=ranks, modes="train")
+
+
+def test_a_rank_that_raises_ends_the_check_with_its_name(fx_equivalence, net):
+    class Fails(Net):
+        def forward(self, x):
+            if dist.get_rank() == 1:
+                raise KeyError("no shard")
+            return _Summed.apply(super().forward(x))
+
+    with pytest.raises(RanksError, match=r"rank 1 of 2 failed in .*: KeyError: 'no shard'\nrank 0 waits in all_reduce"):
+        fx_equivalence(net, X, ranks=Ranks(lambda rank: Fails(), 2))
+
+
+def test_a_check_that_could_not_fail_is_refused(fx_equivalence, net):
+    for parameter in net.parameters():
+        nn.init.zeros_(parameter)
+    with pytest.raises(VacuousCheckError, match="a graph that gives zeros would pass"):
+        fx_equivalence(net, X, ranks=Ranks(lambda rank: net, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"world_size": 1}, "a parallel program has a whole number of ranks from 2"),
+        ({"world_size": 4, "mesh": {"dp": 2}}, "mesh={'dp': 2} has 2 ranks, and world_size is 4"),
+        ({"world_size": 2, "mesh": {"dp": 2}, "batch": "tp"}, "the mesh has no dimension 'tp'"),
+    ],
+)
+def test_a_world_that_cannot_be_is_refused(options, told):
+    with pytest.raises(ChoiceError, match=told):
+        Ranks(abs, **options)
+
+
+def test_options_of_graphs_are_refused(fx_equivalence, net):
+    ranks = Ranks(lambda rank: net, 2)
+    with pytest.raises(ChoiceError, match="cannot compare ranks= with search=: ranks run a program"):
+        fx_equivalence(net, X, ranks=ranks, search=3)
+    with pytest.raises(ChoiceError, match=r"optimizer=.* give grads=True"):
+        fx_equivalence(net, X, ranks=Ranks(lambda rank: net, 2, optimizer=torch.optim.SGD))
+    with pytest.raises(ChoiceError, match="the first input has a batch of 3"):
+        fx_equivalence(net, X[:3], ranks=Ranks(lambda rank: net, 2, batch=True))
+    with pytest.raises(EagerError, match="the forward of the model itself raised"):
+        fx_equivalence(net, X[:, :3], ranks=ranks)
+
+
+def test_the_part_of_a_rank_follows_the_dimensions_of_the_mesh():
+    ranks = Ranks(abs, 8, mesh={"dp": 2, "tp": 2, "cp": 2}, batch=("dp", "cp"))
+    assert [ranks.part_of(rank) for rank in range(8)] == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert ranks.parts == 4
