@@ -17,10 +17,11 @@ from pytest_fxgraph.ranks.collectives import Collective
 from pytest_fxgraph.ranks.spans import ranks_text
 
 _MOST_LINES = 12
+_MOST_SPANS = 6
 # Collectives whose tensors must have one shape on all ranks of the group.
 _OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast")
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
-_Channel = tuple[tuple[tuple[int, ...], int], int, int, int]  # group, sender, receiver and tag
+_Channel = tuple[int, int, int, int]  # group, sender, receiver and tag
 
 
 def mismatch_of(collectives: Mapping[int, Sequence[Collective]]) -> str | None:
@@ -31,14 +32,24 @@ def mismatch_of(collectives: Mapping[int, Sequence[Collective]]) -> str | None:
     return _Matching(collectives).mismatch()
 
 
+class _Group:
+    """The captured ranks of a group, and those of them that stand at a collective of the group."""
+
+    def __init__(self, number: int, ranks: Sequence[int], captured: Mapping[int, object]) -> None:
+        self.number = number
+        self.captured = [rank for rank in ranks if rank in captured]
+        self.members = frozenset(self.captured)
+        self.arrived: set[int] = set()
+
+
 class _Matching:
     """The ranks on their way through their collectives."""
 
     def __init__(self, collectives: Mapping[int, Sequence[Collective]]) -> None:
         self.collectives = collectives
         self.places = dict.fromkeys(collectives, 0)
-        self.captured: dict[tuple[int, ...], list[int]] = {}  # the captured ranks of each group
-        self.arrived: dict[object, set[int]] = defaultdict(set)  # the ranks that stand at a collective of the group
+        self.groups: dict[object, _Group] = {}
+        self.known: dict[int, _Group] = {}  # the same by identity of the record: the hash of 1,000 ranks takes long
         self.sent: dict[_Channel, deque[Collective]] = defaultdict(deque)  # sends without a receive so far
         self.posted: dict[_Channel, deque[Collective]] = defaultdict(deque)  # receives without a send so far
         self.open: dict[int, list[Collective]] = defaultdict(list)  # the receives without data of each rank
@@ -53,6 +64,13 @@ class _Matching:
         if any(self._head(rank) is not None for rank in self.collectives):
             return self._deadlock()
         return self._unmatched()
+
+    def _group(self, call: Collective) -> _Group:
+        group = self.known.get(id(call.communicator))
+        if group is None:
+            made = _Group(len(self.groups), call.communicator.ranks, self.collectives)
+            group = self.known[id(call.communicator)] = self.groups.setdefault(call.communicator.identity, made)
+        return group
 
     def _head(self, rank: int) -> Collective | None:
         """Return the receive that a rank waits for, else its next call; None if it has made all its calls."""
@@ -76,26 +94,22 @@ class _Matching:
         return None
 
     def _arrive(self, head: Collective) -> str | None:
-        group = head.communicator
-        if head.rank not in group.ranks:
-            return f"rank {head.rank} calls {head.text} ({_place(head)}), and is no rank of this group: {group.ranks}"
-        captured = self.captured.get(group.ranks)
-        if captured is None:
-            captured = self.captured[group.ranks] = [rank for rank in group.ranks if rank in self.collectives]
-        arrived = self.arrived[group.identity]
-        arrived.add(head.rank)
-        if len(arrived) < len(captured):
+        group = self._group(head)
+        if head.rank not in group.members:
+            return f"rank {head.rank} calls {head.text} ({_place(head)}), and is no rank of this group"
+        group.arrived.add(head.rank)
+        if len(group.arrived) < len(group.captured):
             return None
-        del self.arrived[group.identity]
-        calls = [self.collectives[rank][self.places[rank]] for rank in captured]
-        for rank in captured:
+        group.arrived.clear()
+        calls = [self.collectives[rank][self.places[rank]] for rank in group.captured]
+        for rank in group.captured:
             self.places[rank] += 1
-        self.ready.extend(captured)
+        self.ready.extend(group.captured)
         return _incompatible(calls)
 
     def _exchange(self, head: Collective) -> str | None:
         """Match a send or receive with its partner, if that was called already; return a mismatch."""
-        peer, group = head.peer, head.communicator.identity
+        peer, group = head.peer, self._group(head).number
         if peer == head.rank:
             return f"rank {head.rank} calls {head.text} ({_place(head)}): it exchanges data with itself"
         if peer is not None and peer not in self.collectives:
@@ -149,10 +163,10 @@ class _Matching:
 
     def _divergence(self, head: Collective) -> Iterator[str]:
         """Yield a line for the first collective of the group that a missing rank calls in another way."""
-        ranks, arrived = head.communicator.ranks, self.arrived[head.communicator.identity]
-        missing = [rank for rank in self.captured.get(ranks, ()) if rank not in arrived]
+        group = self._group(head)
+        missing = [rank for rank in group.captured if rank not in group.arrived]
         own, others = (
-            [call for rank in chosen for call in self.collectives[rank] if call.communicator.ranks == ranks]
+            [call for rank in chosen for call in self.collectives[rank] if self._group(call) is group]
             for chosen in ([head.rank], missing[:1])
         )
         for call, other in zip(own, others, strict=False):
@@ -170,8 +184,8 @@ class _Matching:
             peers = sorted({head.peer for head in heads if head.peer is not None})
             return f"a send of {_named(peers) if peers else 'any rank'}"
         missing: set[int] = set()
-        for group in {head.communicator.ranks: head.communicator for head in heads}.values():
-            missing |= {*self.captured[group.ranks]} - {*self.arrived[group.identity]}
+        for group in {self._group(head).number: self._group(head) for head in heads}.values():
+            missing |= group.members - group.arrived
         return _named(sorted(missing))
 
     def _unmatched(self) -> str | None:
@@ -266,7 +280,9 @@ def _told(first: Collective, second: Collective, difference: str) -> str:
 
 
 def _named(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {ranks_text(ranks)}"
+    spans = ranks_text(ranks).split(", ")
+    more = f", ... ({len(ranks)} ranks)" if len(spans) > _MOST_SPANS else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(spans[:_MOST_SPANS])}{more}"
 
 
 def _sender(call: Collective) -> str:
