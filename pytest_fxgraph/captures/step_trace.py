@@ -68,7 +68,9 @@ def traced_step(
             parameter.grad = None
     with _followed_parameters(), _noted_reductions():
         inputs = [part for value in leaves for _, part in tensor_parts(value)]
-        made = traced_by_make_fx(run, inputs, is_symbolic=False, decompositions=decompositions)
+        made = traced_by_make_fx(
+            run, inputs, is_symbolic=False, decompositions=decompositions, state=[*state.parameters.values()]
+        )
     graph_module: fxcore.GraphModule = interop.from_torch(made)
     _without_profiler(graph_module.graph)
     _name_constants(graph_module, state, scratch)

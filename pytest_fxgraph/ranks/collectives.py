@@ -1,41 +1,55 @@
 """Collectives of a graph as records: what is exchanged, in which group, in which order.
 
 Bytes are those of the whole message, as nccl-tests count them: the larger one of all inputs and all outputs of a rank.
+Bytes sent follow the ring algorithms, from the same page's factors between algorithm and bus bandwidth.
 Source: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import inspect
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 import fxcore
-from fxcore.node_data.distributed_types import is_reduction
+from fxcore.node_data.distributed_types import is_process_group, is_reduction
 from fxcore.operators.effects import effects_of
+from fxcore.operators.kinds import is_packet, overloads_of, schema_of
 from fxcore.operators.table import GROUP_ARGUMENTS
 from pytest_fxgraph.captures.step_trace import REDUCTION
 from pytest_fxgraph.document.tensor_texts import dtype_name
+from pytest_fxgraph.ranks.collective_table import Row, printed
 from pytest_fxgraph.ranks.communicators import Communicator
 from pytest_fxgraph.report.printable import counted
 
-# Spellings of torch's operators and functions, by the collective that they are.
+# The beginnings of names of torch's operators and functions, without underscores, by the collective that they are.
 _KINDS = {
-    "all_reduce": ("all_reduce", "allreduce"),
-    "all_gather": ("all_gather", "allgather"),
-    "reduce_scatter": ("reduce_scatter",),
-    "all_to_all": ("all_to_all", "alltoall"),
-    "broadcast": ("broadcast",),
-    "gather": ("gather",),
-    "scatter": ("scatter",),
-    "reduce": ("reduce",),
-    "barrier": ("barrier", "monitored_barrier"),
-    "send": ("send", "isend"),
-    "recv": ("recv", "irecv"),
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "broadcast": "broadcast",
+    "gather": "gather",
+    "scatter": "scatter",
+    "reduce": "reduce",
+    "barrier": "barrier",
+    "monitoredbarrier": "barrier",
+    "send": "send",
+    "isend": "send",
+    "recv": "recv",
+    "irecv": "recv",
+    "batchp2pops": "batch_p2p",
 }
+# Arguments that a collective writes, and arguments that it neither sends nor writes.
+_OUTPUTS = frozenset({"out", "output", "outputs", "output_tensor", "output_tensors", "output_lists", "tensor_list",
+                      "gather_list", "output_tensor_list", "output_tensor_lists"})  # fmt: skip
+_PEERS = {"dst": False, "src": False, "group_dst": True, "group_src": True, "root_rank": True}  # a rank of the group?
+_METHODS_WITH_COLLECTIVES = frozenset({"redistribute", "full_tensor"})
 
 
 @dataclass(frozen=True)
@@ -53,22 +67,37 @@ class Collective:
     peer: int | None = None  # the other rank of a send or recv, or the root
     node: str = field(default="", compare=False)  # the name of its node
     module: str = field(default="", compare=False)  # the path of the module that called it
+    # Numbers of elements that the rank hands to each rank of the group and gets from it, or one number for all of them;
+    # empty where nothing is cut into parts, or a number is not known.
+    gives: tuple[int, ...] = ()
+    takes: tuple[int, ...] = ()
+    tag: int = 0  # of a send or recv
+    # Of a receive: the number of collectives that the rank calls before it waits for the data; None if it never waits.
+    awaited: int | None = None
+    source: str = field(default="", compare=False)  # the line of the user's code, if torch recorded it
 
     @property
     def text(self) -> str:
         """Describe the collective: `all_reduce(sum) of float32[2, 8] on tp`."""
         reduced = f"({self.reduction})" if self.reduction else ""
         tensors = ", ".join([f"{self.dtype}{list(shape)}" for shape in self.shapes])
-        peer = "" if self.peer is None else f" {'from' if self.kind == 'recv' else 'to'} rank {self.peer}"
+        peer = "" if self.peer is None else f" {'to' if self.kind in ('send', 'gather', 'reduce') else 'from'} rank "
+        peer += "" if self.peer is None else str(self.peer)
         return f"{self.kind}{reduced}{f' of {tensors}' if tensors else ''}{peer} on {self.communicator.text}"
 
     @property
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of the table."""
-        shapes = ", ".join([str(list(shape)) for shape in self.shapes])
-        kind = f"{self.kind}({self.reduction})" if self.reduction else self.kind
-        number = f"{self.bytes:,}"
-        return str(self.rank), str(self.order), kind, self.communicator.text, self.dtype, shapes, number, self.module
+    def sent(self) -> int:
+        """Return the bytes that the rank sends by the ring algorithm of its collective."""
+        size = len(self.communicator.ranks)
+        others = self.bytes * (size - 1) // size
+        if self.kind in ("all_gather", "reduce_scatter", "all_to_all"):
+            return others
+        if self.kind in ("gather", "scatter"):
+            sends_parts = (self.peer == self.rank) == (self.kind == "scatter")
+            return 0 if not sends_parts else others if self.kind == "scatter" else self.bytes // size
+        if self.kind == "all_reduce":
+            return 2 * others
+        return self.bytes if self.kind in ("send", "broadcast", "reduce") and size > 1 else 0
 
 
 class Collectives(list[Collective]):
@@ -79,28 +108,49 @@ class Collectives(list[Collective]):
         return [each for each in self if each.rank == rank]
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("rank", "order", "collective", "group", "dtype", "shapes", "bytes", "module")]
-        rows += [each.row for each in self]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            ["  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip() for row in rows]
-        )
+        rows: dict[int, list[Row]] = {}
+        for each in self:
+            reduced = f"({each.reduction})" if each.reduction else ""
+            peer = "" if each.peer is None else f" rank {each.peer}"
+            row = Row(f"{each.kind}{reduced}{peer}", each.communicator.text, each.dtype, each.shapes, each.bytes,
+                      each.sent, each.module)  # fmt: skip
+            rows.setdefault(each.rank, []).append(row)
+        return printed(rows)
 
     def __repr__(self) -> str:
         return f"<{counted(len(self), 'collective')}>"
 
 
 def collectives_of(
-    graph_modules: Iterable[fxcore.GraphModule], rank: int, communicators: Mapping[str, Communicator]
+    graph_modules: Iterable[fxcore.GraphModule],
+    rank: int,
+    communicators: Mapping[str, Communicator],
 ) -> list[Collective]:
     """Return the collectives of a rank's graphs in their order. Inner graphs are looked into where they are called."""
     found: list[Collective] = []
+    world = Communicator(tuple(range(torch.distributed.get_world_size())))
+    receives: dict[fxcore.Node, list[int]] = {}  # the places of receives that nothing has waited for so far
     for graph_module in graph_modules:
         for owner, node in _calls(graph_module):
             kind = kind_of(node)
             if kind is not None:
-                found.append(_collective(owner, node, kind, rank, len(found), communicators))
+                name = name_of_group(owner, group_argument(node))
+                call = _Call(owner, node, kind, world if name is None else communicators.get(name, world))
+                found += call.records(rank, len(found))
+                if kind in ("recv", "batch_p2p") and not call.blocks:
+                    receives[node] = [each.order for each in found if each.node == node.name and each.kind == "recv"]
+            elif _name_of(node.target) in ("wait", "wait_tensor"):
+                for place in [place for each in _sources(node) for place in receives.pop(each, ())]:
+                    found[place] = replace(found[place], awaited=len(found))
     return found
+
+
+def _sources(wait: fxcore.Node) -> Iterator[fxcore.Node]:
+    """Yield the calls whose end a node waits for: its arguments, or the calls that returned them in a tuple."""
+    for node in wait.all_input_nodes:
+        yield node
+        if node.target is operator.getitem:
+            yield node.all_input_nodes[0]
 
 
 def kind_of(node: fxcore.Node) -> str | None:
@@ -108,21 +158,32 @@ def kind_of(node: fxcore.Node) -> str | None:
     if node.op != "call_function" or "collective" not in effects_of(node.op, node.target).kinds:
         return None
     name = _name_of(node.target)
-    for kind, spellings in _KINDS.items():
-        if name.startswith(spellings):
+    plain = name.replace("_", "").lower()
+    for beginning, kind in _KINDS.items():
+        if plain.startswith(beginning):
             return kind
     return name
 
 
+def arguments_of(node: fxcore.Node) -> dict[str, Any]:
+    """Return the arguments of a call by name; by number where the function does not tell its names."""
+    schema = _schema_of(node.target)
+    if schema is not None:
+        names = [argument.name for argument in schema.arguments]
+        return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    try:
+        return dict(inspect.signature(node.target).bind_partial(*node.args, **node.kwargs).arguments)
+    except (TypeError, ValueError):  # `apply` of an autograd function, written in C
+        return {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
+
+
 def group_argument(node: fxcore.Node) -> Any:
     """Return the group of a collective as its node names it: torch's name, a group, or the node of a wrapped group."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None and hasattr(node.target, "overloads"):
-        schema = getattr(node.target, node.target.overloads()[0])._schema
-    for place, argument in enumerate(() if schema is None else schema.arguments):
-        if argument.name in GROUP_ARGUMENTS:
-            return node.args[place] if place < len(node.args) else node.kwargs.get(argument.name)
-    return node.kwargs.get("group")
+    arguments = arguments_of(node)
+    for name in (*GROUP_ARGUMENTS, "group"):
+        if name in arguments:
+            return arguments[name]
+    return next((value for value in arguments.values() if is_process_group(value)), None)
 
 
 def name_of_group(owner: fxcore.GraphModule, given: Any) -> str | None:
@@ -135,6 +196,34 @@ def name_of_group(owner: fxcore.GraphModule, given: Any) -> str | None:
     return None if name is None else str(name)
 
 
+def hidden_collective(graph_module: fxcore.GraphModule) -> fxcore.Node | None:
+    """Return the first node that computes with DTensors, whose operators may hold collectives; None without one."""
+    for owner, node in _calls(graph_module):
+        if node.op == "call_method" and str(node.target) in _METHODS_WITH_COLLECTIVES:
+            return node
+        if node.op == "call_module":
+            if any(map(_is_distributed, owner.get_submodule(str(node.target)).parameters())):
+                return node
+        elif node.op in ("call_function", "call_method") and any(
+            _holds_distributed(owner, each) for each in (node, *node.all_input_nodes)
+        ):
+            return node
+    return None
+
+
+def _holds_distributed(owner: fxcore.GraphModule, node: fxcore.Node) -> bool:
+    if node.op == "get_attr":
+        value: Any = owner
+        for part in str(node.target).split("."):
+            value = getattr(value, part, None)
+        return _is_distributed(value)
+    return any(map(_is_distributed, _tensors(node)))
+
+
+def _is_distributed(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and hasattr(value, "placements") and hasattr(value, "device_mesh")
+
+
 def _calls(graph_module: fxcore.GraphModule) -> Iterator[tuple[fxcore.GraphModule, fxcore.Node]]:
     for node in graph_module.graph.nodes:
         inner = graph_module.get_submodule(node.target) if node.op == "call_module" else None
@@ -144,33 +233,126 @@ def _calls(graph_module: fxcore.GraphModule) -> Iterator[tuple[fxcore.GraphModul
             yield graph_module, node
 
 
-def _collective(
-    owner: fxcore.GraphModule,
-    node: fxcore.Node,
-    kind: str,
-    rank: int,
-    order: int,
-    communicators: Mapping[str, Communicator],
-) -> Collective:
-    name = name_of_group(owner, group_argument(node))
-    world = Communicator(tuple(range(torch.distributed.get_world_size())))
-    given = [value for each in node.all_input_nodes for value in _tensors(each)]
-    made = list(_tensors(node))
-    sent = given or made
-    communicator = world if name is None else communicators.get(name, world)
-    return Collective(
-        rank,
-        order,
-        kind,
-        communicator,
-        dtype_name(sent[0].dtype) if sent else "",
-        tuple([tuple(map(int, value.shape)) for value in given]),
-        max(_bytes(given), _bytes(made)),
-        _reduction(node),
-        _peer(node, communicator),
-        node.name,
-        _module_of(node),
-    )
+class _Call:
+    """One call of a collective: its arguments by name, and the tensors that go in and come out."""
+
+    def __init__(self, owner: fxcore.GraphModule, node: fxcore.Node, kind: str, communicator: Communicator) -> None:
+        self.owner, self.node, self.kind, self.communicator = owner, node, kind, communicator
+        self.arguments = arguments_of(node)
+        inputs: list[torch.Tensor] = []
+        outputs: list[torch.Tensor] = []
+        for name, value in self.arguments.items():
+            if name == "sparse_indices":
+                continue
+            is_tensor_of_scatter = kind == "scatter" and name == "tensor"
+            is_output = kind == "recv" or is_tensor_of_scatter or name in _OUTPUTS
+            (outputs if is_output else inputs).extend(_leaf_tensors(value))
+        self.inputs = inputs
+        self.outputs = outputs or [each for each in _tensors(node) if kind not in ("gather", "scatter", "send")]
+        self.is_at_root = bool(inputs) if kind == "scatter" else bool(outputs)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the call itself waits: `torch.distributed.recv`, and no operator."""
+        return _schema_of(self.node.target) is None and _name_of(self.node.target).startswith("recv")
+
+    def records(self, rank: int, order: int) -> list[Collective]:
+        """Return the record of the call; of a batch of sends and receives one for each."""
+        if self.kind != "batch_p2p":
+            shapes = tuple([tuple(map(int, each.shape)) for each in self.inputs or self.outputs])
+            return [self._record(rank, order, self.kind, shapes)]
+        columns = [self.arguments[name] for name in ("op_list", "peer_list", "tag_list", "tensors")]
+        found: list[Collective] = []
+        for word, peer, tag, tensor in zip(*columns, strict=True):
+            kind = "send" if "send" in word else "recv"
+            part = _Call(self.owner, self.node, kind, self.communicator)
+            part.inputs = part.outputs = list(_leaf_tensors(tensor))
+            part.arguments = {"root_rank": peer, "tag": tag}
+            shapes = tuple([tuple(map(int, each.shape)) for each in part.inputs])
+            found.append(part._record(rank, order + len(found), kind, shapes))
+        return found
+
+    def _record(self, rank: int, order: int, kind: str, shapes: tuple[tuple[int, ...], ...]) -> Collective:
+        tensors = [] if kind == "barrier" else self.inputs or self.outputs
+        size = len(self.communicator.ranks)
+        message = max(_bytes(self.inputs), _bytes(self.outputs))
+        if kind in ("gather", "scatter") and not self.is_at_root:
+            message *= size
+        gives, takes = self._parts(kind, size)
+        tag = self.arguments.get("tag")
+        return Collective(
+            rank, order, kind, self.communicator,
+            dtype_name(tensors[0].dtype) if tensors else "",
+            shapes if tensors else (),
+            message if tensors else 0,
+            self._reduction(), self._peer(), self.node.name, _module_of(self.node),
+            gives, takes, tag if isinstance(tag, int) else 0,
+            order + 1 if self.blocks else None, _source_of(self.node),
+        )  # fmt: skip
+
+    def _reduction(self) -> str | None:
+        if self.kind not in ("all_reduce", "reduce_scatter", "reduce"):
+            return None
+        if REDUCTION in self.node.meta:
+            return str(self.node.meta[REDUCTION])
+        for name in ("reduce_op", "op", "reduceOp"):
+            if isinstance(self.arguments.get(name), str):
+                return str(self.arguments[name])
+        given: Any = next((value for value in self.arguments.values() if is_reduction(value)), None)
+        if given is not None:
+            return str(given.name).lower()
+        # The functions of torch.distributed sum if they are not told otherwise.
+        return "sum" if _schema_of(self.node.target) is None else None
+
+    def _peer(self) -> int | None:
+        """Return the other rank of a send or recv, or the root, as a rank of the world."""
+        is_operator = _schema_of(self.node.target) is not None
+        for name, is_of_group in _PEERS.items():
+            given = self.arguments.get(name)
+            if isinstance(given, int):
+                ranks = self.communicator.ranks
+                return (ranks[given] if given < len(ranks) else given) if is_of_group or is_operator else given
+        return None
+
+    def _parts(self, kind: str, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the numbers of elements for each rank of the group, and from each."""
+        inputs, outputs = ([int(each.numel()) for each in side] for side in (self.inputs, self.outputs))
+        if "coalesced" in _name_of(self.node.target):  # a list has the tensors of all calls, and not the parts
+            inputs, outputs = ([sum(side)] if side else [] for side in (inputs, outputs))
+        if kind == "all_gather":
+            return _whole(inputs, 1), _whole(outputs, size)
+        if kind == "reduce_scatter":
+            return _whole(inputs, size), _whole(outputs, 1)
+        if kind == "scatter":
+            return (_whole(inputs, size) if inputs else ()), _whole(outputs, 1)
+        if kind == "gather":
+            return _whole(inputs, 1), (_whole(outputs, size) if outputs else ())
+        if kind != "all_to_all":
+            return (), ()
+        return self._split("input", self.inputs, size), self._split("output", self.outputs, size)
+
+    def _split(self, side: str, tensors: Sequence[torch.Tensor], size: int) -> tuple[int, ...]:
+        """Return the numbers of elements in the parts of an all_to_all, from its list of tensors or its split sizes."""
+        splits = self.arguments.get(f"{side}_split_sizes")
+        if not splits:
+            return _whole([int(each.numel()) for each in tensors], size)
+        if not all(isinstance(each, int) for each in splits) or not tensors:
+            return ()
+        rows = sum(splits)
+        return tuple([int(tensors[0].numel()) * each // max(rows, 1) for each in splits])
+
+
+def _whole(numbers: Sequence[int], parts: int) -> tuple[int, ...]:
+    """Return the sizes of `parts` parts; one number if all are equal, or if one tensor is cut evenly."""
+    if len(numbers) == parts and parts > 1:
+        return tuple(numbers) if len({*numbers}) > 1 else (numbers[0],)
+    return (sum(numbers) // parts,) if numbers else ()
+
+
+def _leaf_tensors(value: Any) -> Iterator[torch.Tensor]:
+    for leaf in pytree.tree_leaves(value):
+        if isinstance(leaf, fxcore.Node):
+            yield from _tensors(leaf)
 
 
 def _tensors(node: fxcore.Node) -> Iterator[torch.Tensor]:
@@ -182,34 +364,24 @@ def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(int(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors)
 
 
-def _reduction(node: fxcore.Node) -> str | None:
-    if REDUCTION in node.meta:
-        return str(node.meta[REDUCTION])
-    schema = getattr(node.target, "_schema", None)
-    for place, argument in enumerate(() if schema is None else schema.arguments):
-        if argument.name == "reduce_op":
-            given = node.args[place] if place < len(node.args) else node.kwargs.get("reduce_op")
-            return given if isinstance(given, str) else None
-    operation: Any = node.kwargs.get("op")
-    return str(operation.name).lower() if is_reduction(operation) else None
-
-
-def _peer(node: fxcore.Node, communicator: Communicator) -> int | None:
-    """Return the other rank of a send or recv, or the root, as a rank of the world."""
-    schema = getattr(node.target, "_schema", None)
-    for place, argument in enumerate(() if schema is None else schema.arguments):
-        if argument.name in ("dst", "src", "root_rank"):
-            given = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name)
-            return communicator.ranks[given] if isinstance(given, int) and given < len(communicator.ranks) else None
-    given = node.kwargs.get("dst", node.kwargs.get("src"))
-    return given if isinstance(given, int) else None
-
-
 def _module_of(node: fxcore.Node) -> str:
     stack = node.meta.get("nn_module_stack") or {}
     return str([*stack.values()][-1][0]) if stack else ""
 
 
+def _source_of(node: fxcore.Node) -> str:
+    """Return the last line of the recorded stack: `self.reduce(x)`."""
+    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _schema_of(target: Any) -> Any:
+    return schema_of(overloads_of(target)[0] if is_packet(target) else target)
+
+
 def _name_of(target: Any) -> str:
+    owner = getattr(target, "__self__", None)
     name = getattr(target, "_opname", None) or getattr(target, "__name__", "")
+    if name == "apply" and isinstance(owner, type):  # of an autograd function
+        name = owner.__name__
     return str(name).split(".")[0].lstrip("_")

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from pytest_fxgraph.document.process_groups import text_of_ranks
+from pytest_fxgraph.ranks.spans import ranks_text
 
 _MESH_DESCRIPTION = "mesh_"  # begins the description of a group that a DeviceMesh made
 
@@ -19,11 +20,18 @@ class Communicator(NamedTuple):
 
     ranks: tuple[int, ...]
     dimension: str = ""
+    number: int = 0  # among the groups of the same ranks, in the order in which every rank makes them
 
     @property
     def text(self) -> str:
         """Name the group for people: `tp`, or its ranks."""
-        return self.dimension or f"ranks {', '.join(map(str, self.ranks))}"
+        text = self.dimension or f"ranks {ranks_text(self.ranks)}"
+        return text + (f" (group {self.number + 1} of these ranks)" if self.number else "")
+
+    @property
+    def identity(self) -> tuple[tuple[int, ...], int]:
+        """Return a value that is equal for one group on all its ranks, and for no other group."""
+        return self.ranks, self.number
 
 
 def communicators_by_name(models: Iterable[Any] = ()) -> dict[str, Communicator]:
@@ -31,11 +39,13 @@ def communicators_by_name(models: Iterable[Any] = ()) -> dict[str, Communicator]
     distributed: Any = sys.modules["torch.distributed.distributed_c10d"]
     groups = [group for group in distributed._world.pg_map if hasattr(group, "group_name")]
     found = {}
+    numbers: dict[tuple[int, ...], int] = {}
     for group in groups:
         described = str(getattr(group, "group_desc", "") or "")
         dimension = described.removeprefix(_MESH_DESCRIPTION) if described.startswith(_MESH_DESCRIPTION) else ""
         ranks = tuple(distributed.get_process_group_ranks(group))
-        found[str(group.group_name)] = Communicator(ranks, dimension)
+        numbers[ranks] = numbers.get(ranks, -1) + 1
+        found[str(group.group_name)] = Communicator(ranks, dimension, numbers[ranks])
     for mesh in _meshes_of(models):
         for dimension, name in _named_dimensions(mesh):
             if name in found and not found[name].dimension:
@@ -51,7 +61,7 @@ def texts_of_groups(communicators: Mapping[str, Communicator], names: Iterable[s
     texts: dict[str, str] = {}
     numbers: dict[str, int] = {}
     for name in dict.fromkeys(names):
-        ranks, dimension = communicators[name]
+        ranks, dimension, _ = communicators[name]
         named = f"{dimension}, " if dimension else ""
         text = f"process_group({named}{text_of_ranks(ranks)})"
         numbers[text] = numbers.get(text, 0) + 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pytest_fxgraph.compare.structural_hash import structural_hash
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.ranks.rank_program import RankProgram
+from pytest_fxgraph.ranks.spans import ranks_text
 
 _NUMBER = re.compile(r"(?<![\w.%\"'])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
 _MASK = "<constant of the rank>"
@@ -39,17 +40,6 @@ class RankGroup:
     def text(self) -> str:
         """Return the ranks in short: `0-3, 6`."""
         return ranks_text(self.ranks)
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """Write ranks in short, with spans: `0-3, 6`."""
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and spans[-1][-1] == rank - 1:
-            spans[-1].append(rank)
-        else:
-            spans.append([rank])
-    return ", ".join([f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans])
 
 
 def groups_of_equal_ranks(programs: Sequence[RankProgram]) -> list[RankGroup]:

@@ -9,11 +9,12 @@ import fxcore
 from pytest_fxgraph.captures.capture import JoinedGraphs, joined_graphs
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.capture_notes import FRONTEND
-from pytest_fxgraph.errors import CollectiveError
-from pytest_fxgraph.ranks.collectives import Collectives
-from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks, ranks_text
+from pytest_fxgraph.errors import CollectiveError, RanksError
+from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
+from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks
 from pytest_fxgraph.ranks.matching import mismatch_of
 from pytest_fxgraph.ranks.rank_program import RankProgram, World
+from pytest_fxgraph.ranks.spans import ranks_text
 from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.text import headline
 
@@ -37,7 +38,11 @@ class RankPrograms(JoinedGraphs):
 
     @property
     def collectives(self) -> Collectives:
-        """The collectives of all captured ranks in order; print them for a table."""
+        """The collectives of all captured ranks in order; print them for a table.
+
+        Raises RanksError if the frontend leaves collectives inside of operators of DTensors.
+        """
+        self._refuse_hidden_collectives("list")
         return Collectives([each for program in self.programs.values() for each in program.collectives])
 
     def assert_spmd(self) -> None:
@@ -60,12 +65,25 @@ class RankPrograms(JoinedGraphs):
     def assert_matching_collectives(self) -> None:
         """Check that every rank of a group calls the same collectives in the same order with compatible tensors.
 
-        Raises CollectiveError (an AssertionError) with the collectives at which the ranks wait for each other.
+        Raises CollectiveError (an AssertionError) with the collectives at which the ranks wait for each other, and
+        RanksError as `collectives` does.
         """
         __tracebackhide__ = True
+        self._refuse_hidden_collectives("match")
         mismatch = mismatch_of({rank: program.collectives for rank, program in self.programs.items()})
         if mismatch is not None:
             raise CollectiveError(mismatch, mismatch)
+
+    def _refuse_hidden_collectives(self, action: str) -> None:
+        for rank, program in self.programs.items():
+            for graph in program.capture.graphs:
+                node = hidden_collective(graph)
+                if node is not None:
+                    raise RanksError(
+                        f"cannot {action} the collectives of rank {rank}: {node.name} ({node.target}) computes with "
+                        f"DTensors, and its collectives are inside of it in graphs of frontend={self.frontend!r}; "
+                        "take frontend='make_fx', or 'aot', whose graphs hold each collective"
+                    )
 
     def as_graph_module(self) -> fxcore.GraphModule:
         """Return a graph module that calls one graph for each group of equal ranks, to be read and not to be run."""
