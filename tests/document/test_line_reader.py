@@ -67,3 +67,18 @@ def test_a_parameter_requires_grad_unless_its_line_says_otherwise_and_a_buffer_o
 
     assert [read_state(f"w: {fact}", "").requires_grad for fact in facts] == [True, False, False, False]
     assert read_state("w: buffer float32[2]; requires grad", "").requires_grad
+
+
+@pytest.mark.parametrize(
+    ("call", "target", "is_relative"),
+    [
+        ('call_module "odd path"(%x)', "odd path", False),
+        ("self.fc(%x)", "fc", True),
+        ("self.fc.weight", "fc.weight", True),
+        ("torch.exp(%x)", "torch.exp", False),
+    ],
+)
+def test_a_path_in_quotes_is_whole_and_any_other_path_is_in_the_block(call, target, is_relative):
+    read = read_node(f"%a = {call}")
+
+    assert (read.record.target, read.is_relative) == (target, is_relative)

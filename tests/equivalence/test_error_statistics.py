@@ -9,6 +9,7 @@ import torch
 
 from pytest_fxgraph.equivalence.error_statistics import agree, measure
 from pytest_fxgraph.equivalence.tolerance import Tolerance
+from pytest_fxgraph.report.numeric_failure import ErrorHistogram
 
 CLOSE = Tolerance(1e-3, 1e-3)
 EXACT = Tolerance(0.0, 0.0)
@@ -181,3 +182,19 @@ def test_two_tensors_agree_where_nothing_is_measured(tolerance, obtained):
     pair = torch.tensor([1.0, 2.0]), torch.tensor(obtained)
 
     assert agree(*pair, tolerance) is (measure(*pair, tolerance) is None)
+
+
+@pytest.mark.parametrize(
+    ("obtained", "histogram"),
+    [
+        # errors of 0, 0.0005, 0.05, 0.07 and 1.5
+        ([1.0, 1.0005, 1.05, 1.07, 2.5], ErrorHistogram(-4, (1, 0, 0, 0, 0), (0, 0, 2, 0, 1), 1)),
+        ([1.0, 1.0, 1.0, 2.0, math.nan], ErrorHistogram(0, (0,), (1,), 3, 1)),
+        ([1.0, 1.0, 1.0, math.inf, math.nan], ErrorHistogram(0, (), (), 3, 2)),
+    ],
+)
+def test_errors_are_counted_by_their_power_of_ten(obtained, histogram):
+    found = measure(torch.ones(5), torch.tensor(obtained), CLOSE)
+
+    assert found is not None
+    assert found.histogram == histogram
