@@ -95,3 +95,7 @@ def test_the_script_calls_twice_where_a_function_may_keep_state(tmp_path):
 
 def test_a_script_imports_pytree_for_nested_inputs_alone(tmp_path):
     assert "fx_pytree" not in script_of(tmp_path)
+
+
+def test_a_script_begins_with_the_mismatch_in_words(tmp_path):
+    assert "eager and graph differ" in script_of(tmp_path).split("\n")[0]
