@@ -17,7 +17,7 @@ import fxcore
 from fxcore.node_data.distributed_types import is_reduction
 from fxcore.operators.effects import effects_of
 from fxcore.operators.table import GROUP_ARGUMENTS
-from pytest_fxgraph.captures.step_trace import REDUCTION
+from pytest_fxgraph.captures.collective_trace import REDUCTION
 from pytest_fxgraph.document.tensor_texts import dtype_name
 from pytest_fxgraph.ranks.communicators import Communicator
 from pytest_fxgraph.report.printable import counted
