@@ -17,20 +17,10 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore import interop
-from fxcore.node_data.distributed_types import is_reduction
+from pytest_fxgraph.captures.collective_trace import PROXIES, collectives_noted
 from pytest_fxgraph.captures.state_names import placed, reassembled, tensor_parts
 from pytest_fxgraph.captures.torch_internals import part_of_torch, traced_by_make_fx
 from pytest_fxgraph.errors import CaptureError
-
-# Key of `node.meta` for the reduction of a collective: "sum", "avg". The graph holds an opaque object of C++.
-REDUCTION = "reduction"
-
-_PROXIES = "torch.fx.experimental.proxy_tensor"
-# Methods of a process group that reduce.
-_REDUCING = (
-    *("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "_reduce_scatter_base"),
-    *("reduce_scatter_tensor_coalesced", "reduce_scatter_single", "reduce_scatter_single_coalesced"),
-)
 
 
 @dataclass(frozen=True)
@@ -66,7 +56,7 @@ def traced_step(
         _register_hooks(model, scratch)
         for parameter in state.parameters.values():
             parameter.grad = None
-    with _followed_parameters(), _noted_reductions():
+    with _followed_parameters(), collectives_noted():
         inputs = [part for value in leaves for _, part in tensor_parts(value)]
         made = traced_by_make_fx(
             run, inputs, is_symbolic=False, decompositions=decompositions, state=[*state.parameters.values()]
@@ -133,9 +123,9 @@ def _summed(outputs: Any) -> torch.Tensor:
 @contextlib.contextmanager
 def _followed_parameters() -> Iterator[None]:
     """Let make_fx know that a parameter made of a tensor is this tensor. torch makes parameters without an operator."""
-    current = part_of_torch(_PROXIES, "get_proxy_mode", "the trace of a step")
-    slot = part_of_torch(_PROXIES, "get_proxy_slot", "the trace of a step")
-    set_slot = part_of_torch(_PROXIES, "set_proxy_slot", "the trace of a step")
+    current = part_of_torch(PROXIES, "get_proxy_mode", "the trace of a step")
+    slot = part_of_torch(PROXIES, "get_proxy_slot", "the trace of a step")
+    set_slot = part_of_torch(PROXIES, "set_proxy_slot", "the trace of a step")
     original = nn.Parameter.__new__
 
     def followed(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
@@ -151,46 +141,6 @@ def _followed_parameters() -> Iterator[None]:
         yield
     finally:
         nn.Parameter.__new__ = staticmethod(original)  # type: ignore[method-assign]  # as it was
-
-
-@contextlib.contextmanager
-def _noted_reductions() -> Iterator[None]:
-    """Note the reduction of each collective in the metadata of its node."""
-    group = torch.distributed.ProcessGroup
-    # What stands in the class: `getattr` gives a builtin, which as an attribute of the class is no method any more.
-    originals = {name: method for name, method in vars(group).items() if name in _REDUCING}
-    current = part_of_torch(_PROXIES, "get_proxy_mode", "the trace of a step")
-
-    def noted(original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            mode = current()
-            before = len(mode.tracer.graph.nodes) if mode is not None else 0
-            result = original(*args, **kwargs)
-            if mode is not None:
-                text = _reduction((*args, *kwargs.values()))
-                for node in list(mode.tracer.graph.nodes)[before:]:
-                    if text is not None and str(node.target).startswith("c10d"):
-                        node.meta[REDUCTION] = text
-            return result
-
-        return call
-
-    for name, original in originals.items():
-        setattr(group, name, noted(original))
-    try:
-        yield
-    finally:
-        for name, original in originals.items():
-            setattr(group, name, original)
-
-
-def _reduction(arguments: Iterable[Any]) -> str | None:
-    for argument in arguments:
-        operation = getattr(argument, "reduceOp", argument)
-        operation = getattr(operation, "op", operation)
-        if is_reduction(operation):
-            return str(operation.name).lower()
-    return None
 
 
 def _register_hooks(model: Any, scratch: list[torch.Tensor]) -> None:
@@ -228,6 +178,7 @@ def _name_constants(graph_module: fxcore.GraphModule, state: _State, scratch: It
     graph = graph_module.graph
     buckets = {_memory(each): each for each in scratch}
     made: dict[Any, fxcore.Node] = {}
+    replaced: set[str] = set()
     for node in [node for node in graph.nodes if node.op == "get_attr"]:
         value = getattr(graph_module, str(node.target), None)
         if not isinstance(value, torch.Tensor):
@@ -250,8 +201,9 @@ def _name_constants(graph_module: fxcore.GraphModule, state: _State, scratch: It
                 made[key] = source
         node.replace_all_uses_with(source)
         graph.erase_node(node)
-        if not any(other.op == "get_attr" and other.target == node.target for other in graph.nodes):
-            delattr(graph_module, str(node.target))
+        replaced.add(str(node.target))
+    for name in replaced:
+        delattr(graph_module, name)
 
 
 def _read_state(graph_module: fxcore.GraphModule, path: str, value: torch.Tensor, state: _State) -> fxcore.Node:
@@ -271,5 +223,5 @@ def _view(graph: fxcore.Graph, source: fxcore.Node, value: torch.Tensor) -> fxco
 
 
 def _described(node: fxcore.Node, value: torch.Tensor) -> fxcore.Node:
-    node.meta["val"] = part_of_torch(_PROXIES, "extract_val", "the form of a value")(value.detach())
+    node.meta["val"] = part_of_torch(PROXIES, "extract_val", "the form of a value")(value.detach())
     return node

@@ -26,8 +26,8 @@ from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values_error
 from pytest_fxgraph.errors import ChoiceError, EagerError
-from pytest_fxgraph.ranks.groups import ranks_text
 from pytest_fxgraph.ranks.processes import run_on_ranks
+from pytest_fxgraph.ranks.spans import ranks_text
 
 _BY_CHANCE = math.log(1e-6)  # two draws that agree with a smaller probability do not agree by chance
 

@@ -21,7 +21,7 @@ from fxcore.node_data.distributed_types import is_process_group, is_reduction
 from fxcore.operators.effects import effects_of
 from fxcore.operators.kinds import is_packet, overloads_of, schema_of
 from fxcore.operators.table import GROUP_ARGUMENTS
-from pytest_fxgraph.captures.step_trace import REDUCTION
+from pytest_fxgraph.captures.collective_trace import REDUCTION
 from pytest_fxgraph.document.tensor_texts import dtype_name
 from pytest_fxgraph.ranks.collective_table import Row, printed
 from pytest_fxgraph.ranks.communicators import Communicator

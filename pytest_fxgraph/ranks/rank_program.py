@@ -12,8 +12,9 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.collective_trace import REDUCTION
 from pytest_fxgraph.captures.request import CaptureRequest
-from pytest_fxgraph.captures.step_trace import REDUCTION, Step
+from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import GraphDocument

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from fixtures import parallel_plans
 from fixtures.process_groups import fake_group, needs_fake_group
 from pytest_fxgraph.captures.request import CaptureRequest
-from pytest_fxgraph.captures.step_trace import REDUCTION, Step
+from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.errors import CaptureError
 
@@ -95,19 +94,3 @@ def test_a_loss_may_be_given_and_must_be_given_without_floating_outputs():
             *parallel_plans.inputs()
         )
         torch.testing.assert_close(loss, model(*parallel_plans.inputs()).square().mean())
-
-
-def reduced(x):
-    y = x.clone()
-    dist.all_reduce(y, op=dist.ReduceOp.MAX)
-    dist.all_reduce(y)
-    return y
-
-
-def test_the_reduction_of_a_collective_stands_in_the_metadata_of_its_node():
-    before = dist.ProcessGroup.allreduce
-    with fake_group(size=2):
-        graph_module = graph_of_step(reduced, Step(), (torch.ones(4),))
-    found = [node.meta[REDUCTION] for node in graph_module.graph.nodes if REDUCTION in node.meta]
-    assert found == ["max", "sum"]
-    assert dist.ProcessGroup.allreduce is before

@@ -1,0 +1,111 @@
+"""Facts of collectives that make_fx does not record: which reduction, and when Python waits for the end.
+
+torch.distributed hands both to objects of C++ that a graph holds as opaque attributes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from fxcore.node_data.distributed_types import is_reduction
+from pytest_fxgraph.captures.torch_internals import part_of_torch
+
+# Key of `node.meta` for the reduction of a collective: "sum", "avg".
+REDUCTION = "reduction"
+
+PROXIES = "torch.fx.experimental.proxy_tensor"
+# Methods of a process group that call a collective.
+_COLLECTIVES = (
+    *("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_single"),
+    *("reduce_scatter_tensor_coalesced", "reduce_scatter_single_coalesced", "allgather", "_allgather_base"),
+    *("allgather_coalesced", "allgather_into_tensor_coalesced", "all_gather_single", "all_gather_single_coalesced"),
+    *("broadcast", "gather", "scatter", "alltoall", "alltoall_base", "all_to_all_single", "barrier", "send", "recv"),
+    "recv_anysource",
+)
+
+
+def wait(work: Any, *tensors: Any) -> None:
+    """Wait for the end of a collective; a node of this function stands where the model waited.
+
+    `work` is torch's handle of the collective, and `tensors` are its results, or the tensors of a send or recv.
+    """
+    torch.distributed.Work.unbox(work).wait()
+
+
+# Goldens contain the function's name, so the name must not change with this file's.
+wait.__module__ = "pytest_fxgraph"
+
+
+@contextlib.contextmanager
+def collectives_noted() -> Iterator[None]:
+    """Note each collective's reduction in the metadata of its node, and record each wait as a node, for a trace."""
+    works: dict[int, tuple[Any, Any]] = {}  # by identity: the handle, which keeps the identity taken, and its node
+    current = part_of_torch(PROXIES, "get_proxy_mode", "the trace of a step")
+
+    def noted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            mode = current()
+            if mode is None:
+                return original(*args, **kwargs)
+            last = next(iter(reversed(mode.tracer.graph.nodes)), None)
+            result = original(*args, **kwargs)
+            reduction = _reduction((*args, *kwargs.values()))
+            for node in reversed(mode.tracer.graph.nodes):
+                if node is last:
+                    break
+                if str(node.target).startswith("c10d."):
+                    node.meta.update({} if reduction is None else {REDUCTION: reduction})
+                    works[id(result)] = result, node
+            return result
+
+        return call
+
+    def waited(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(work: Any, *args: Any, **kwargs: Any) -> Any:
+            mode, known = current(), works.get(id(work))
+            if mode is not None and known is not None and known[0] is work:
+                _record_wait(mode.tracer.graph, known[1])
+            return original(work, *args, **kwargs)
+
+        return call
+
+    distributed: Any = torch.distributed
+    group, work = getattr(distributed, "ProcessGroup", None), getattr(distributed, "Work", None)
+    works_of_torch = [] if work is None else [work, *work.__subclasses__()]
+    with contextlib.ExitStack() as stack:
+        for name in _COLLECTIVES:
+            _replace(stack, group, name, noted)
+        for kind in works_of_torch if hasattr(work, "unbox") else ():
+            _replace(stack, kind, "wait", waited)
+        yield
+
+
+def _replace(stack: contextlib.ExitStack, owner: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+    if name in vars(owner or object):
+        original = vars(owner)[name]
+        setattr(owner, name, wrapped(getattr(owner, name)))
+        stack.callback(setattr, owner, name, original)
+
+
+def _reduction(arguments: Iterable[Any]) -> str | None:
+    for argument in arguments:
+        operation = getattr(argument, "reduceOp", argument)
+        operation = getattr(operation, "op", operation)
+        if is_reduction(operation):
+            return str(operation.name).lower()
+    return None
+
+
+def _record_wait(graph: Any, collective: Any) -> None:
+    """Append a call of `wait` with the handle, which is the last result of a collective, and the other results."""
+    results = {node.args[1]: node for node in collective.users if node.name.startswith("getitem")}
+    if not results:  # the handle is the only result
+        tensors = collective.args[0] if isinstance(collective.args[0], (list, tuple)) else ()
+        graph.call_function(wait, (collective, *tensors))
+        return
+    handle = results.pop(max(results))
+    graph.call_function(wait, (handle, *results.values()))

@@ -1,0 +1,58 @@
+"""Reductions of collectives, and the places where Python waits for them, in a graph of make_fx."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from fixtures.parallel_plans import inputs, plain_collectives
+from fixtures.process_groups import fake_group, needs_fake_group
+from pytest_fxgraph.captures.collective_trace import REDUCTION, wait
+from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.step_trace import Step
+from pytest_fxgraph.captures.ways import captured
+
+pytestmark = needs_fake_group
+
+
+def graph_of(function, *values):
+    with fake_group(size=2):
+        return captured(CaptureRequest.of(function, values, None, "make_fx", step=Step())).as_graph_module().graph
+
+
+def reduced(x):
+    y = x.clone()
+    dist.all_reduce(y, op=dist.ReduceOp.MAX)
+    dist.all_reduce(y)
+    return y
+
+
+def test_the_reduction_of_a_collective_stands_in_the_metadata_of_its_node():
+    before = dict(vars(dist.ProcessGroup)), dist.Work.wait
+    found = [node.meta[REDUCTION] for node in graph_of(reduced, torch.ones(4)).nodes if REDUCTION in node.meta]
+    assert found == ["max", "sum"]
+    assert (dict(vars(dist.ProcessGroup)), dist.Work.wait) == before
+
+
+@pytest.mark.skipif(not hasattr(getattr(dist, "Work", None), "unbox"), reason="this torch cannot open handles")
+def test_a_wait_is_a_node_where_the_model_waits():
+    called = [node for node in graph_of(plain_collectives(0), *inputs()).nodes if node.op == "call_function"]
+    names = [getattr(node.target, "_opname", node.target.__name__) for node in called]
+    of_collectives = [name for name in names if name == "wait" or (name.endswith("_") and name != "empty_")]
+    assert of_collectives == [
+        *("allreduce_", "_allgather_base_", "wait", "wait"),  # the first is asynchronous
+        *("_reduce_scatter_base_", "wait", "broadcast_", "wait"),
+    ]
+    waits = [node for node in called if node.target is wait]
+    assert waits[1].args[0].args[0].target is torch.ops.c10d.allreduce_.default
+
+
+def lost(x):
+    y = x.clone()
+    dist.all_reduce(y, async_op=True)
+    return y
+
+
+def test_a_lost_wait_is_no_node():
+    assert not any(node.target is wait for node in graph_of(lost, torch.ones(4)).nodes)

@@ -1,0 +1,101 @@
+"""The program of one rank: a golden for each parallel plan, runs on real processes, and ranks apart from each other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from fixtures.parallel_plans import PLANS, mesh_of, tokens, vocabulary_parallel
+from fixtures.process_groups import needs_fake_group
+from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.step_trace import Step
+from pytest_fxgraph.captures.ways import captured
+from pytest_fxgraph.ranks.processes import run_on_ranks
+
+pytestmark = [
+    needs_fake_group,
+    pytest.mark.filterwarnings("ignore:FSDP2-wrapped module", "ignore:.*is deprecated:FutureWarning"),
+]
+
+# The classes of a loss are split in the forward only, and torch has no gradient of a maximum over ranks.
+WITHOUT_TRAINING = {"loss_parallel", "functional_collectives"}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_plan_is_one_subject(fx_ranks, fx_golden, plan):
+    build, inputs = PLANS[plan]
+    assert fx_ranks(build, inputs(), world_size=4) == fx_golden
+
+
+def local(value):
+    return getattr(value, "_local_tensor", value)
+
+
+def graph_and_eager(rank, plan, step):
+    """Return the results of a rank's graph and of its model, in a real process; each rank has inputs of its own."""
+    build, inputs = PLANS[plan]
+    values = tuple(value * (1 + rank) if value.is_floating_point() else value for value in inputs())
+    graph_module = captured(CaptureRequest.of(build(rank), values, None, "make_fx", step=step)).as_graph_module()
+    with torch.no_grad():
+        obtained = graph_module(*values)
+    model = build(rank)
+    outputs = model(*values)
+    if not step.is_training:
+        return obtained, pytree.tree_map(local, outputs)
+    loss = outputs.sum()
+    loss.backward()
+    return obtained, (local(loss), {path: local(each.grad) for path, each in model.named_parameters()})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_graph_of_a_rank_computes_what_its_model_does_on_real_processes(plan, training, ranks):
+    if training and plan in WITHOUT_TRAINING:
+        pytest.skip(f"torch cannot go backward through {plan}")
+    results = run_on_ranks(graph_and_eager, ranks, args=(plan, Step(training)), timeout=200)
+
+    assert len(results) == ranks
+    for obtained, expected in results:
+        assert any(leaf is not None and bool(leaf.any()) for leaf in pytree.tree_leaves(obtained))
+        torch.testing.assert_close(obtained, expected)
+
+
+def programs_alone(fx_ranks, build, inputs):
+    """Capture the ranks one by one in another order, each after the caches were emptied."""
+    return {rank: fx_ranks(build, inputs, world_size=4, ranks=[rank]).programs[rank] for rank in (3, 1, 0, 2)}
+
+
+def test_a_rank_does_not_see_the_placements_of_an_earlier_rank(fx_ranks):
+    together = fx_ranks(vocabulary_parallel, tokens(), world_size=4).programs
+    for rank, alone in programs_alone(fx_ranks, vocabulary_parallel, tokens()).items():
+        assert alone.document == together[rank].document
+    nodes = [program.document.nodes for program in together.values()]
+    assert [next(each.args[1] for each in of if each.target == "aten.lt.Scalar") for of in nodes] == [
+        "0",
+        "3",
+        "6",
+        "9",
+    ]
+
+
+class Redistributed(nn.Module):
+    """Takes the rank's uneven part of a value that an operator made; torch caches the operator's mesh."""
+
+    def forward(self, x):
+        from torch.distributed.tensor import DTensor, Replicate, Shard
+
+        whole = DTensor.from_local(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
+        return whole.redistribute(placements=[Shard(1)]).to_local()
+
+
+def test_a_rank_does_not_see_the_mesh_of_an_earlier_rank(fx_ranks):
+    values = (torch.ones(2, 7),)
+    together = fx_ranks(lambda rank: Redistributed(), values, world_size=4).programs
+    for rank, alone in programs_alone(fx_ranks, lambda rank: Redistributed(), values).items():
+        assert alone.document == together[rank].document
+    widths = [next(reversed(program.capture.as_graph_module().graph.nodes)).args[0] for program in together.values()]
+    assert [node.meta["val"].shape[1] for node in widths] == [2, 2, 2, 1]
