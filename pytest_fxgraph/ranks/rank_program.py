@@ -87,6 +87,7 @@ class RankProgram:
     placements: Mapping[str, str]  # of distributed parameters and buffers, by path
     readable: fxcore.GraphModule  # with texts for groups of processes, to be read and not to be run
     document: GraphDocument  # of `readable`
+    hooked: str = ""  # a module whose hooks call collectives outside of the captured graphs
 
 
 def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
@@ -107,9 +108,19 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
         communicators = communicators_by_name([model])
         collectives = collectives_of(capture.graphs, rank, communicators)
         readable = _readable(capture, communicators)
-        return RankProgram(
-            rank, capture, tuple(collectives), _placements(model), readable, build_document(readable, sources=False)
-        )
+        document = build_document(readable, sources=False)
+        hooked = "" if request.frontend == "make_fx" else _hooked(model, request.mode)
+        return RankProgram(rank, capture, tuple(collectives), _placements(model), readable, document, hooked)
+
+
+def _hooked(model: Any, mode: str | None) -> str:
+    """Return class and path of a module that FSDP gathers or DDP reduces in hooks, which most frontends leave out."""
+    kinds = {"FSDPModule", "FullyShardedDataParallel"} | ({"DistributedDataParallel"} if mode == "train" else set())
+    for path, module in model.named_modules() if isinstance(model, nn.Module) else ():
+        for kind in type(module).__mro__:
+            if kind.__name__ in kinds:
+                return f"{kind.__name__} {path}".rstrip()
+    return ""
 
 
 def _takes_mesh(build: Callable[..., Any]) -> bool:

@@ -11,7 +11,7 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.capture_notes import FRONTEND
 from pytest_fxgraph.errors import CollectiveError, RanksError
 from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
-from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks
+from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks, masked
 from pytest_fxgraph.ranks.matching import mismatch_of
 from pytest_fxgraph.ranks.rank_program import RankProgram, World
 from pytest_fxgraph.ranks.spans import ranks_text
@@ -20,6 +20,7 @@ from pytest_fxgraph.report.text import headline
 
 # Beginnings of the notes that a golden of ranks has.
 WORLD_NOTE, RANKS_NOTE, CONSTANT_NOTE, PLACEMENT_NOTE = "world: ", "ranks: ", "constant of the rank: ", "placement: "
+_MOST_DIFFERENCES = 3
 
 
 class RankPrograms(JoinedGraphs):
@@ -53,13 +54,16 @@ class RankPrograms(JoinedGraphs):
         __tracebackhide__ = True
         if len(self.groups) == 1:
             return
-        first, second = (self.programs[group.ranks[0]] for group in self.groups[:2])
-        told = headline(compare_documents(first.document, second.document, level="structure"))
-        groups = "; ".join([f"ranks {group.text}" for group in self.groups])
-        message = (
-            f"the {len(self.programs)} ranks run {len(self.groups)} different graphs: {groups}\n"
-            f"rank {second.rank} differs from rank {first.rank}: {told}"
-        )
+        first, *others = (self.programs[group.ranks[0]] for group in self.groups)
+        lines = [
+            f"the {len(self.programs)} ranks run {len(self.groups)} different graphs: "
+            + "; ".join([f"ranks {group.text}" for group in self.groups])
+        ]
+        for other in others[:_MOST_DIFFERENCES]:
+            difference = compare_documents(masked(first.document), masked(other.document), level="structure")
+            lines.append(f"rank {other.rank} differs from rank {first.rank}: {headline(difference)}")
+        lines.append("a rank-dependent branch or size makes another graph; numbers that depend on the rank do not")
+        message = "\n".join(lines)
         raise CollectiveError(message, message)
 
     def assert_matching_collectives(self) -> None:
@@ -76,13 +80,19 @@ class RankPrograms(JoinedGraphs):
 
     def _refuse_hidden_collectives(self, action: str) -> None:
         for rank, program in self.programs.items():
+            start = f"cannot {action} the collectives of rank {rank}: "
+            if program.hooked:
+                raise RanksError(
+                    f"{start}hooks of {program.hooked} call collectives outside of the graphs of "
+                    f"frontend={self.frontend!r}; take frontend='make_fx', whose graphs hold them"
+                )
             for graph in program.capture.graphs:
                 node = hidden_collective(graph)
                 if node is not None:
                     raise RanksError(
-                        f"cannot {action} the collectives of rank {rank}: {node.name} ({node.target}) computes with "
-                        f"DTensors, and its collectives are inside of it in graphs of frontend={self.frontend!r}; "
-                        "take frontend='make_fx', or 'aot', whose graphs hold each collective"
+                        f"{start}{node.name} ({getattr(node.target, '__name__', node.target)}) computes with DTensors, "
+                        f"and its collectives are inside of it in graphs of frontend={self.frontend!r}; take "
+                        "frontend='make_fx', or 'aot', whose graphs hold each collective"
                     )
 
     def as_graph_module(self) -> fxcore.GraphModule:
