@@ -94,3 +94,8 @@ def test_a_search_has_a_budget_where_it_has_tries(test, call, tries):
 def test_a_truth_value_is_no_number_of_tries(tries):
     with pytest.raises(ValueError, match="search"):
         CheckDefaults().search_budget({"search": tries}, 1)
+
+
+def test_a_search_without_seconds_is_refused():
+    with pytest.raises(ValueError, match="search_seconds must be a number above 0"):
+        CheckDefaults().search_budget({"search": 5, "search_seconds": 0}, 1)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_fxgraph.errors import GoldenFormatError
@@ -22,6 +22,7 @@ NAMES = st.text(min_size=1, max_size=8).filter(lambda name: "\r" not in name)
 NUMBERS = st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(
         NAMES,
