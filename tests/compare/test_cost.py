@@ -146,3 +146,21 @@ def test_no_more_modules_are_listed_than_anybody_reads():
 )
 def test_a_change_is_told_in_percent_or_in_times(before, after, text):
     assert relative(before, after) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "texts"),
+    [
+        ("torch.neg(%a, 1) : float32[2]", ("torch.neg(%) float32[2]", "torch.neg(%, 1) float32[2]")),
+        ("torch.neg(%a) : float32[4]", ("float32[2]", "float32[4]")),
+        ("torch.neg(%a, 1)", ("torch.neg(%) float32[2]", "torch.neg(%, 1) ")),
+    ],
+)
+def test_a_call_is_told_by_its_value_if_that_changed_and_else_by_its_arguments(call, texts):
+    nodes = document(f"%x = input x : float32[2]\n%a = torch.relu(%x) : float32[2] @ act\n%b = {call}\nreturn %b").nodes
+    modules = (COST.modules[0], ("", CostRecord(900, 40, 10, 0, 1)))
+    obtained = replace(GOLDEN, nodes=nodes, cost=replace(COST, total=CostRecord(1000, 80, 20, 10, 2), modules=modules))
+
+    changes = compare_documents(GOLDEN, obtained, level="cost").changes
+
+    assert [(each.expected, each.obtained) for each in changes if each.where == "b"] == [texts]
