@@ -98,7 +98,6 @@ class Recorder:
         self._modules = ModuleCalls(self._kept, self._functions, config.rootpath)
         self._replacements = Replacements()
         self._tests = 0
-        self._is_ended = False
         self._functions.add_to(self._replacements)
         self._modules.add_to(self._replacements)
         self._replacements.begin()
@@ -140,7 +139,6 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """End the index. Without its end, the process reads as cut off."""
-        self._is_ended = True
         self._kept.end()
         for kind, (module, name) in self._replacements.missing.items():
             self._kept.leave_out(kind, "", "", f"this torch has no {module}.{name}, from which the graphs are read")

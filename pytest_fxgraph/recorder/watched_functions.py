@@ -154,7 +154,6 @@ class WatchedFunctions:
     def _guards(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(make)
         def replacement(*args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
             make(*args, **kwargs)
             waiting, self._local.waiting = self._local.waiting, None
             if waiting is not None:

@@ -131,7 +131,7 @@ class RecordedTrees:
             return ""
         named = [self._suite.folder / each.partition("::")[0] for each in self._suite.arguments]
         inside = [str(path.relative_to(checkout)) for path in named if path.exists() and path.is_relative_to(checkout)]
-        new = [path for path in inside if not (tree / path).exists()]
+        new = dict.fromkeys(path for path in inside if not (tree / path).exists())
         if new:
             return f"; the base has no {listed(new, _MOST_NAMED)}: leave it out of the arguments"
         ignored = [name for name in self._suite.repository.ignored_files() if not (tree / name).exists()]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_fxgraph.command.main import main
-from pytest_fxgraph.replay.repetition import UNSET
+from pytest_fxgraph.errors import RecordingError
+from pytest_fxgraph.replay.repetition import UNSET, Repetition
 
 SUITES = Path(__file__).parents[2] / "fixtures" / "repeated_suites"
 CAUSES = {"no_setting": UNSET}  # the end of a test's name to the cause; others are the cause with underscores
@@ -23,6 +24,17 @@ def suite(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
 
     return copy
+
+
+@pytest.mark.parametrize(("arguments", "number"), [([], 3), (["-n", "5"], 5)])
+def test_a_suite_runs_three_times_unless_another_number_is_given(monkeypatch, capsys, arguments, number):
+    def run(repetition, number):
+        raise RecordingError(f"{number} runs")
+
+    monkeypatch.setattr(Repetition, "run", run)
+
+    assert main(["repeat", *arguments]) == 2
+    assert f"{number} runs" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -91,6 +91,10 @@ def replay(capfd):
     return run
 
 
+def doubled(function):
+    return lambda x: function(x) * 2
+
+
 @pytest.fixture
 def recordings(recording_of, relu, sigmoid, tmp_path):
     """Two recordings on disk: one test with an edit."""
@@ -171,6 +175,19 @@ def test_github_gets_annotations_and_a_summary_unless_all_is_expected(replay, re
     assert told.splitlines()[-1].startswith("::error title=graph a (symbolic Model) #1::torch.relu -> torch.sigmoid")
     assert (tmp_path / "summary").read_text().startswith("## Replay: 1 test")
     assert "::error" not in replay("--against", *recordings, "--expect-edit", "*relu*")[1]
+
+
+def test_github_gets_one_annotation_for_an_edit_of_several_graphs(
+    replay, recording_of, relu, sigmoid, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for name, first in (("before", relu), ("after", sigmoid)):
+        write_recording(tmp_path / name, recording_of(a=[first], b=[doubled(first)]))
+
+    _, told, _ = replay("--against", str(tmp_path / "before"), str(tmp_path / "after"))
+
+    assert "1 edit in 2 graphs" in told
+    assert told.count("::error") == 1
 
 
 def test_a_run_that_was_cut_off_cannot_tell(replay, recording_of, relu, tmp_path):

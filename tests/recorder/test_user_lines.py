@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def test_frames_of_torch_and_python_are_passed_over():
         f"test_user_lines.py:{line}"
     )
     assert Inner(Path(__file__).parent)().startswith("test_user_lines.py:")
+
+
+def test_a_file_of_a_package_begins_at_its_nearest_folder_of_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "site"), ""])
+    names = {"user_line": user_line}
+    source = "def line(rootpath):\n    return user_line(rootpath)\n"
+    exec(compile(source, str(tmp_path / "site" / "package" / "model.py"), "exec"), names)
+
+    assert names["line"](tmp_path / "project") == "package/model.py:2"
 
 
 def named(x):

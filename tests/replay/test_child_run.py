@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -78,6 +79,14 @@ def test_a_run_beyond_its_time_is_ended(tmp_path):
 def test_an_interpreter_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(RecordingError, match=r"cannot record with /no/python in .*: no such file or directory"):
         record_in_child(str(tmp_path / "kept"), [], folder=tmp_path, python="/no/python")
+
+
+def test_a_thread_other_than_the_main_one_can_run(tmp_path):
+    write(tmp_path, "def test_a(): pass")
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(record_in_child, str(tmp_path / "kept"), ["-q"], folder=tmp_path).result()
+
+    assert run.problem == ""
 
 
 @pytest.mark.slow

@@ -163,13 +163,19 @@ def test_a_base_without_generated_files_says_how_to_hand_them_over(git_folder, t
     ("arguments", "status", "last"),
     [
         (["-q", "tests/test_new.py::test_a"], 4, "; the base has no tests/test_new.py: leave it out of the arguments"),
+        (
+            [f"tests/test_{name}.py::test_{number}" for number in range(2) for name in "abcde"],
+            4,
+            "; the base has no tests/test_a.py, tests/test_b.py, tests/test_c.py, tests/test_d.py and 1 more: leave it "
+            "out of the arguments",
+        ),
         (["-q", "tests"], 5, "and give it with --against FOLDER"),
         (["tests/test_new.py"], -9, "the process was ended by SIGKILL; its output may name the reason"),
     ],
 )
 def test_the_next_step_for_a_base_fits_the_problem(git_folder, trees, runs, arguments, status, last):
     commit = git_folder.commit({"model.py": "a", "tests/test_old.py": ""})
-    git_folder.write({"tests/test_new.py": ""})
+    git_folder.write({f"tests/test_{name}.py": "" for name in ("new", *"abcde")})
     runs.status = status
 
     with pytest.raises(RecordingError) as error:
