@@ -177,3 +177,6 @@ def test_a_function_registered_with_side_effects_makes_its_calls_impure():
 
     assert graph.call_function(log, (x,)).is_impure()
     assert not graph.call_function(operator.add, (x, 1)).is_impure()
+    drawn = graph.call_function(torch.ops.aten.rand.default, ([2],))
+    assert drawn.is_impure()
+    assert not drawn.is_impure(impure_random=False)

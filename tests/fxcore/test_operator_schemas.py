@@ -191,3 +191,15 @@ def test_an_operation_that_computes_passes_the_check():
         check_for_mutable_operation(len, ([],), {})
 
     assert ours.check_for_mutable_operation is check_for_mutable_operation
+
+
+def test_parameters_up_to_a_keyword_of_python_are_given_by_position_alone():
+    (signature,) = get_signature_for_torch_op(getattr(torch.ops.aten.random_, "from"))
+
+    kinds = {name: parameter.kind.name for name, parameter in signature.parameters.items()}
+    assert kinds == {
+        "input": "POSITIONAL_ONLY",
+        "from": "POSITIONAL_ONLY",
+        "to": "POSITIONAL_OR_KEYWORD",
+        "generator": "KEYWORD_ONLY",
+    }

@@ -98,6 +98,13 @@ def test_proxies_of_two_graphs_do_not_mix():
     assert isinstance(caught.value, FxError)
 
 
+def test_a_proxy_of_another_graph_is_refused_as_a_keyword():
+    one, other = (Proxy(Graph().placeholder("x")) for _ in range(2))
+
+    with pytest.raises(RuntimeError, match="Found multiple different tracers"):
+        torch.add(one, other=other)
+
+
 def test_tensors_of_other_classes_are_met_as_in_torch_fx():
     class Louder(torch.Tensor):
         @classmethod

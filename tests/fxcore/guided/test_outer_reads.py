@@ -452,3 +452,26 @@ def test_values_are_asked_up_to_eight_objects_below_the_model(depth, is_asked):
         assert "factor" in message_of(graph_module, torch.ones(2))
     else:
         assert torch.equal(graph_module(torch.ones(2)), torch.full((2,), 2.0))
+
+
+class Defaults:
+    factor = 2
+
+
+class Inherits(Defaults):
+    pass
+
+
+INHERITS = Inherits()
+
+
+def scaled_by_a_default(x):
+    return x * INHERITS.factor
+
+
+def test_an_attribute_of_a_base_class_is_named_by_the_base_class(monkeypatch):
+    graph_module = traced(scaled_by_a_default)
+
+    monkeypatch.setattr(Defaults, "factor", 3)
+
+    assert "Defaults.factor: it is 3, and was 2; read at " in message_of(graph_module)

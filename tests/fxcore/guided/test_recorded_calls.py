@@ -8,6 +8,7 @@ import numpy
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import CheckpointFunction
 
 import fxcore
 from fxcore.errors import TraceError
@@ -80,3 +81,14 @@ def test_arrays_of_numpy_are_constants():
 
     x = torch.rand(2, 3)
     assert torch.equal(graph_module(x), x + torch.tensor([0, 25, 55]))
+
+
+def test_a_checkpoint_of_two_inputs_is_recorded_as_its_operations():
+    def checkpointed(x, y):
+        return CheckpointFunction.apply(lambda a, b: a.sin() * b, False, x, y)
+
+    x, y = torch.ones(2, requires_grad=True), torch.full((2,), 2.0)
+    graph_module = fxcore.symbolic_trace(checkpointed, example_inputs=(x, y))
+
+    assert [node.name for node in graph_module.graph.nodes] == ["x", "y", "sin", "mul", "output"]
+    assert torch.equal(graph_module(x, y), x.sin() * y)

@@ -43,3 +43,32 @@ def test_paths_are_those_of_torch():
     assert modules_by_path(model) == list(model.named_modules(remove_duplicate=False))
     assert modules_by_path(torch.jit.script(nn.Sequential(nn.ReLU())))[1][0] == "0"
     assert modules_by_path(len) == []
+
+
+class Hides(nn.Module):
+    """Holds a module in a list, which torch does not register."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registered = nn.Linear(2, 2)
+        self.hidden = [nn.Linear(2, 2)]
+
+
+def test_state_of_modules_in_lists_is_told_from_registered_state():
+    nested = {state.name: state.is_nested for state in HeldState(Hides()).tensors}
+
+    assert nested == {
+        "registered.weight": False,
+        "registered.bias": False,
+        "hidden[0].weight": True,
+        "hidden[0].bias": True,
+    }
+
+
+def test_parameters_without_shapes_are_listed_apart():
+    lazy = nn.LazyLinear(2)
+
+    state = HeldState(nn.Sequential(lazy))
+
+    assert state.tensors == []
+    assert state.lazy == [("weight", lazy), ("bias", lazy)]

@@ -84,3 +84,26 @@ def test_without_parameters_a_written_parameter_stays_written():
         model.weight.data.mul_(2)
 
     assert model.weight.eq(2).all()
+
+
+STEPS = 0
+
+
+def counts(x):
+    global STEPS
+    STEPS += 1
+
+    def resets():
+        global MADE
+        MADE = 1
+
+    resets()
+    return x
+
+
+def test_globals_that_a_function_assigns_are_restored():
+    with state_kept(None, functions=[counts]):
+        counts(1)
+
+    assert STEPS == 0
+    assert "MADE" not in globals()

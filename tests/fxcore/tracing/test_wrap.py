@@ -11,7 +11,7 @@ import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore import wrap
 from fxcore.errors import FxError
-from fxcore.tracing.wrap import find_symbolic, wrapped_function
+from fxcore.tracing.wrap import find_symbolic, ids_of_functions, wrapped_function
 
 wrap("len")
 wrap("defined_below")
@@ -159,3 +159,10 @@ def test_outside_of_a_trace_the_class_is_an_ordinary_one():
     Pair = pair_class(fxcore)
 
     assert Pair(1, 2).swapped().left == 2
+
+
+def test_public_functions_of_a_module_are_recorded_and_nothing_else():
+    module = types.ModuleType("made")
+    module.public, module._private, module.number = torch.add, torch.mul, 3
+
+    assert ids_of_functions(module) == {id(torch.add)}

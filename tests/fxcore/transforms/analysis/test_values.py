@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
@@ -129,6 +131,18 @@ def test_a_parameter_stays_a_parameter():
     propagate(fxcore.GraphModule(model, graph))
 
     assert seen == [(True, True), (False, False)]
+
+
+def test_a_graph_reads_attributes_that_are_no_tensors():
+    graph = fxcore.Graph()
+    pair = graph.get_attr("pair")
+    graph.output(graph.call_function(operator.mul, (graph.call_function(operator.getitem, (pair, 0)), 2)))
+    model = nn.Module()
+    model.pair = (torch.ones(2, 3), 1)
+
+    values = propagate(fxcore.GraphModule(model, graph))
+
+    assert values.tensors(graph.output_node())[0].shape == (2, 3)
 
 
 def test_another_propagation_is_refused():
