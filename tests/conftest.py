@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -36,6 +37,36 @@ def forget_compilations() -> None:
     frames = sys.modules.get("torch._dynamo.convert_frame")
     if getattr(frames, "FRAME_COUNTER", 0):
         torch._dynamo.reset()
+
+
+# The number of imported modules when the objects of this process were last taken out of garbage collection.
+_FROZEN_AT = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect the tests without the garbage collector: it finds nothing, in a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        freeze(session)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    if len(sys.modules) > item.session.stash[_FROZEN_AT] + 100:
+        freeze(item.session)
+
+
+def freeze(session: pytest.Session) -> None:
+    """Keep the garbage collector from looking again at the objects of now.
+
+    These are two million objects of torch, its compilers and the tests. One look at them takes 0.5 to 0.9 s.
+    """
+    gc.collect()
+    gc.freeze()
+    session.stash[_FROZEN_AT] = len(sys.modules)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
