@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 from fixtures.parallel_plans import PLANS, mesh_of, tokens, vocabulary_parallel
 from fixtures.process_groups import needs_fake_group
 from pytest_fxgraph.captures.request import CaptureRequest
-from pytest_fxgraph.captures.step_trace import Step
+from pytest_fxgraph.captures.step_trace import Step, local_part
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.ranks.processes import run_on_ranks
 
@@ -19,18 +19,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:FSDP2-wrapped module", "ignore:.*is deprecated:FutureWarning"),
 ]
 
-# The classes of a loss are split in the forward only, and torch has no gradient of a maximum over ranks.
-WITHOUT_TRAINING = {"loss_parallel", "functional_collectives"}
+# The classes of a loss are split in the forward only, and torch has no gradients of the others' collectives.
+WITHOUT_TRAINING = {"loss_parallel", "plain_collectives", "functional_collectives"}
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_plan_is_one_subject(fx_ranks, fx_golden, plan):
     build, inputs = PLANS[plan]
     assert fx_ranks(build, inputs(), world_size=4) == fx_golden
-
-
-def local(value):
-    return getattr(value, "_local_tensor", value)
 
 
 def graph_and_eager(rank, plan, step):
@@ -43,10 +39,10 @@ def graph_and_eager(rank, plan, step):
     model = build(rank)
     outputs = model(*values)
     if not step.is_training:
-        return obtained, pytree.tree_map(local, outputs)
+        return obtained, pytree.tree_map(local_part, outputs)
     loss = outputs.sum()
     loss.backward()
-    return obtained, (local(loss), {path: local(each.grad) for path, each in model.named_parameters()})
+    return obtained, (local_part(loss), {path: local_part(each.grad) for path, each in model.named_parameters()})
 
 
 @pytest.mark.slow
@@ -88,8 +84,8 @@ class Redistributed(nn.Module):
     def forward(self, x):
         from torch.distributed.tensor import DTensor, Replicate, Shard
 
-        whole = DTensor.from_local(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
-        return whole.redistribute(placements=[Shard(1)]).to_local()
+        whole = DTensor.from_local_part(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
+        return whole.redistribute(placements=[Shard(1)]).to_local_part()
 
 
 def test_a_rank_does_not_see_the_mesh_of_an_earlier_rank(fx_ranks):
