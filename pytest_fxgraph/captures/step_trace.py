@@ -68,6 +68,12 @@ def traced_step(
     return graph_module
 
 
+def exchanges_parameters(model: Any) -> bool:
+    """Return whether FSDP2 exchanges parameters of a model in each forward."""
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    return any(kind.__name__ == "FSDPModule" for module in modules for kind in type(module).__mro__)
+
+
 class _State:
     """The tensors of a model's state by name, as they are before the trace: FSDP exchanges parameters in a step."""
 

@@ -12,6 +12,7 @@ from fixtures.process_groups import needs_fake_group
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.step_trace import Step, local_part
 from pytest_fxgraph.captures.ways import captured
+from pytest_fxgraph.errors import RanksError
 from pytest_fxgraph.ranks.processes import run_on_ranks
 
 pytestmark = [
@@ -95,3 +96,26 @@ def test_a_rank_does_not_see_the_mesh_of_an_earlier_rank(fx_ranks):
         assert alone.document == together[rank].document
     widths = [next(reversed(program.capture.as_graph_module().graph.nodes)).args[0] for program in together.values()]
     assert [node.meta["val"].shape[1] for node in widths] == [2, 2, 2, 1]
+
+
+def test_lowered_graphs_name_the_parameters_that_fsdp_exchanges(fx_ranks):
+    programs = fx_ranks(PLANS["fully_sharded"][0], PLANS["fully_sharded"][1](), world_size=2, ranks=[1], frontend="aot")
+    graphs = programs.programs[1].capture.graphs
+    names = [node.target for graph_module in graphs for node in graph_module.graph.nodes if node.op == "get_attr"]
+    assert {"blocks.0.norm.weight", "blocks.1.up.weight", "blocks.1.down.bias"} <= set(names)
+    assert len(names) == 12
+
+
+@pytest.mark.parametrize(
+    ("plan", "frontend", "part"),
+    [
+        ("fully_sharded", "symbolic", "FSDPModule"),
+        ("data_parallel", "export", "DistributedDataParallel"),
+        ("tensor_parallel", "export", "distributed tensors"),
+    ],
+)
+def test_a_frontend_that_cannot_take_a_plan_names_the_plan_and_the_next_step(fx_ranks, plan, frontend, part):
+    build, inputs = PLANS[plan]
+    words = f"rank 0: frontend='{frontend}' cannot take this model with {part} .* take frontend='make_fx', which runs"
+    with pytest.raises(RanksError, match=words):
+        fx_ranks(build, inputs(), world_size=2, frontend=frontend)
