@@ -114,14 +114,15 @@ class DynamoRecording:
 
     def _backend(self, lower: Lower) -> Callable[[Any, Sequence[Any]], Callable[..., Any]]:
         def backend(graph_module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
-            state = state_of_inputs(examples, self._names)
+            # FSDP exchanges the parameters of a module for the time of its forward.
+            state = state_of_inputs(examples, {**names_of_state(self.request.model), **self._names})
             placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
             calls = [node for node in graph_module.graph.nodes if node.op not in ("placeholder", "output", "get_attr")]
             # Dynamo hands over graphs without a call where Python asked a known tensor for a number.
             if calls:
                 made = interop.from_torch(graph_module)
                 self._read_shapes(made)
-                name_sizes(made)
+                name_inputs(made, examples)
                 named = {placeholders[place]: name for place, name in state.items()}
                 self.graphs.append(with_named_state(made, named, self.request.model))
             return lower(graph_module, examples, state)
@@ -226,14 +227,20 @@ def note_shapes(graph_module: fxcore.GraphModule) -> tuple[dict[Any, Any], list[
     return ranges, relations
 
 
-def name_sizes(graph_module: fxcore.GraphModule) -> None:
-    """Name inputs that are sizes `size_0`, `size_1` and on, because torch's symbols differ between its versions."""
-    sizes = [node for node in graph_module.graph.nodes if node.op == "placeholder" and node.type is torch.SymInt]
+def name_inputs(graph_module: fxcore.GraphModule, examples: Sequence[Any] = ()) -> None:
+    """Name inputs that are sizes `size_0`, `size_1` and on, because torch's symbols differ between its versions.
+
+    Meshes are `mesh_0` and on, because torch names them by the hooks and closures that hold them.
+    """
+    inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     taken = {node.name for node in graph_module.graph.nodes}
-    for number, node in enumerate(sizes):
-        name = next(name for name in (f"size_{n}" for n in range(number, len(taken) + number + 1)) if name not in taken)
-        taken.add(name)
-        node.name = node.target = name
+    meshes = [node for node, value in zip(inputs, examples, strict=False) if hasattr(value, "mesh_dim_names")]
+    for kind, named in (("size", [node for node in inputs if node.type is torch.SymInt]), ("mesh", meshes)):
+        for number, node in enumerate(named):
+            numbered = (f"{kind}_{n}" for n in range(number, len(taken) + number + 1))
+            name = next(name for name in numbered if name not in taken)
+            taken.add(name)
+            node.name = node.target = name
 
 
 def _mark(value: Any, spec: Any) -> None:

@@ -47,10 +47,10 @@ def traced_step(
         args, kwargs = pytree.tree_unflatten([reassembled(leaf, parts) for leaf in leaves], structure)
         outputs = model(*args, **kwargs)
         if not step.is_training:
-            return pytree.tree_map(_local, outputs)
+            return pytree.tree_map(local_part, outputs)
         loss = _summed(outputs) if step.loss is None else step.loss(outputs)
         torch.autograd.backward(loss)
-        return _local(loss), {path: _local(parameter.grad) for path, parameter in state.parameters.items()}
+        return local_part(loss), {path: local_part(parameter.grad) for path, parameter in state.parameters.items()}
 
     if step.is_training:
         _register_hooks(model, scratch)
@@ -66,6 +66,12 @@ def traced_step(
     _name_constants(graph_module, state, scratch)
     graph_module.recompile()
     return graph_module
+
+
+def exchanges_parameters(model: Any) -> bool:
+    """Return whether FSDP2 exchanges parameters of a model in each forward."""
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    return any(kind.__name__ == "FSDPModule" for module in modules for kind in type(module).__mro__)
 
 
 class _State:
@@ -94,7 +100,7 @@ def _layout(value: torch.Tensor) -> tuple[Any, ...]:
     return value.dtype, tuple(value.shape), value.stride(), value.storage_offset()
 
 
-def _local(value: Any) -> Any:
+def local_part(value: Any) -> Any:
     """Return the tensor of this rank that an output is, after the collective that makes it."""
     while isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, nn.Parameter):
         if hasattr(value, "trigger_wait"):

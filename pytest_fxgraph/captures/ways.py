@@ -21,7 +21,7 @@ from pytest_fxgraph.captures.state_names import (
     tensor_parts,
     with_named_state,
 )
-from pytest_fxgraph.captures.step_trace import traced_step
+from pytest_fxgraph.captures.step_trace import Step, exchanges_parameters, traced_step
 from pytest_fxgraph.captures.subjects import FunctionModule, to_graph_module
 from pytest_fxgraph.captures.torch_internals import (
     InternalsError,
@@ -77,9 +77,10 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     if request.dynamic_shapes not in (None, True):
         raise CaptureError("frontend='make_fx' makes all sizes symbolic or none; give dynamic_shapes=True")
     args, kwargs = copied_call(request.calls[0])
-    if request.step is not None:
+    step = request.step or (Step() if exchanges_parameters(request.model) else None)
+    if step is not None:
         try:
-            stepped = traced_step(request.model, args, dict(kwargs), request.step, request.decomposition_table)
+            stepped = traced_step(request.model, args, dict(kwargs), step, request.decomposition_table)
         except Exception as error:
             raise request.failure(error) from error
         return Capture("make_fx", request.name, [stepped])

@@ -48,6 +48,10 @@ class FxRanks:
         __tracebackhide__ = True
         if backend != "fake":
             raise ChoiceError(f"there is no backend {backend!r}; there is 'fake'")
+        if loss is not None and (frontend, mode) != ("make_fx", "train"):
+            raise ChoiceError(
+                "loss= is for a training step: give mode='train' and frontend='make_fx', or leave loss out"
+            )
         world = _world(world_size, mesh)
         chosen = _chosen_ranks(ranks, world_size)
         request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device, loss)

@@ -103,7 +103,7 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
         try:
             capture = captured(request.capture_request(model, rank))
         except CaptureError as error:
-            raise RanksError(f"rank {rank}: {error}") from error
+            raise RanksError(f"rank {rank}: {_refused(request, model)}{error}") from error
         capture.refuse_empty()
         communicators = communicators_by_name([model])
         collectives = collectives_of(capture.graphs, rank, communicators)
@@ -111,6 +111,17 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
         document = build_document(readable, sources=False)
         hooked = "" if request.frontend == "make_fx" else _hooked(model, request.mode)
         return RankProgram(rank, capture, tuple(collectives), _placements(model), readable, document, hooked)
+
+
+def _refused(request: ProgramRequest, model: Any) -> str:
+    """Return the next step after a frontend failed at a parallel model; nothing for make_fx and for other models."""
+    part = _hooked(model, "train") or ("distributed tensors" if _placements(model) else "")
+    if request.frontend == "make_fx" or not part:
+        return ""
+    return (
+        f"frontend={request.frontend!r} cannot take this model with {part} under torch {torch.__version__}; take "
+        "frontend='make_fx', which runs the model and records its collectives. The reason: "
+    )
 
 
 def _hooked(model: Any, mode: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from fxcore import interop
-from pytest_fxgraph.captures.dynamo import break_at, name_sizes, note_shapes
+from pytest_fxgraph.captures.dynamo import break_at, name_inputs, note_shapes
 from pytest_fxgraph.captures.guards import guards_of, read_failure
 from pytest_fxgraph.captures.places import UserCode, function_name, is_of_torch
 from pytest_fxgraph.captures.torch_internals import CompiledFunction, GuardFailure, compiled_function, facts_of
@@ -31,7 +31,7 @@ def describe_graph(graph_module: Any) -> GraphDocument:
     made = interop.from_torch(graph_module)
     with suppress(CaptureError):  # a torch without ranges
         note_shapes(made)
-    name_sizes(made)
+    name_inputs(made)
     return build_document_of_graph(made.graph, made, sources=False, graphs={})
 
 

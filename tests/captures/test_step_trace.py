@@ -94,3 +94,10 @@ def test_a_loss_may_be_given_and_must_be_given_without_floating_outputs():
             *parallel_plans.inputs()
         )
         torch.testing.assert_close(loss, model(*parallel_plans.inputs()).square().mean())
+
+
+def test_make_fx_leaves_the_state_of_a_fully_sharded_model_in_place_without_a_step():
+    with fake_group(size=2):
+        names = state_names(graph_of_step(parallel_plans.fully_sharded(0), None))
+    assert "blocks.0.up.weight._local_tensor" in names
+    assert not any(name.startswith(("_param_constant", "_tensor_constant")) for name in names)

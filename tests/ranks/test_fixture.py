@@ -65,6 +65,11 @@ def test_wrong_numbers_are_refused(fx_ranks):
         fx_ranks(tensor_parallel, inputs(), world_size=4, ranks=[4])
 
 
+def test_a_loss_without_a_training_step_is_refused(fx_ranks):
+    with pytest.raises(ChoiceError, match=re.escape("loss= is for a training step: give mode='train'")):
+        fx_ranks(tensor_parallel, inputs(), world_size=2, loss=torch.sum)
+
+
 def test_the_process_is_no_rank_afterwards(fx_ranks):
     fx_ranks(tensor_parallel, inputs(), world_size=2, ranks=[1])
     assert not dist.is_initialized()

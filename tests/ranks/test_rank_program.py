@@ -10,8 +10,9 @@ from torch.utils import _pytree as pytree
 from fixtures.parallel_plans import PLANS, mesh_of, tokens, vocabulary_parallel
 from fixtures.process_groups import needs_fake_group
 from pytest_fxgraph.captures.request import CaptureRequest
-from pytest_fxgraph.captures.step_trace import Step
+from pytest_fxgraph.captures.step_trace import Step, local_part
 from pytest_fxgraph.captures.ways import captured
+from pytest_fxgraph.errors import RanksError
 from pytest_fxgraph.ranks.processes import run_on_ranks
 
 pytestmark = [
@@ -19,18 +20,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:FSDP2-wrapped module", "ignore:.*is deprecated:FutureWarning"),
 ]
 
-# The classes of a loss are split in the forward only, and torch has no gradient of a maximum over ranks.
-WITHOUT_TRAINING = {"loss_parallel", "functional_collectives"}
+# The classes of a loss are split in the forward only, and torch has no gradients of the others' collectives.
+WITHOUT_TRAINING = {"loss_parallel", "plain_collectives", "functional_collectives"}
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_plan_is_one_subject(fx_ranks, fx_golden, plan):
     build, inputs = PLANS[plan]
     assert fx_ranks(build, inputs(), world_size=4) == fx_golden
-
-
-def local(value):
-    return getattr(value, "_local_tensor", value)
 
 
 def graph_and_eager(rank, plan, step):
@@ -43,10 +40,10 @@ def graph_and_eager(rank, plan, step):
     model = build(rank)
     outputs = model(*values)
     if not step.is_training:
-        return obtained, pytree.tree_map(local, outputs)
+        return obtained, pytree.tree_map(local_part, outputs)
     loss = outputs.sum()
     loss.backward()
-    return obtained, (local(loss), {path: local(each.grad) for path, each in model.named_parameters()})
+    return obtained, (local_part(loss), {path: local_part(each.grad) for path, each in model.named_parameters()})
 
 
 @pytest.mark.slow
@@ -88,8 +85,8 @@ class Redistributed(nn.Module):
     def forward(self, x):
         from torch.distributed.tensor import DTensor, Replicate, Shard
 
-        whole = DTensor.from_local(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
-        return whole.redistribute(placements=[Shard(1)]).to_local()
+        whole = DTensor.from_local_part(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
+        return whole.redistribute(placements=[Shard(1)]).to_local_part()
 
 
 def test_a_rank_does_not_see_the_mesh_of_an_earlier_rank(fx_ranks):
@@ -99,3 +96,26 @@ def test_a_rank_does_not_see_the_mesh_of_an_earlier_rank(fx_ranks):
         assert alone.document == together[rank].document
     widths = [next(reversed(program.capture.as_graph_module().graph.nodes)).args[0] for program in together.values()]
     assert [node.meta["val"].shape[1] for node in widths] == [2, 2, 2, 1]
+
+
+def test_lowered_graphs_name_the_parameters_that_fsdp_exchanges(fx_ranks):
+    programs = fx_ranks(PLANS["fully_sharded"][0], PLANS["fully_sharded"][1](), world_size=2, ranks=[1], frontend="aot")
+    graphs = programs.programs[1].capture.graphs
+    names = [node.target for graph_module in graphs for node in graph_module.graph.nodes if node.op == "get_attr"]
+    assert {"blocks.0.norm.weight", "blocks.1.up.weight", "blocks.1.down.bias"} <= set(names)
+    assert len(names) == 12
+
+
+@pytest.mark.parametrize(
+    ("plan", "frontend", "part"),
+    [
+        ("fully_sharded", "symbolic", "FSDPModule"),
+        ("data_parallel", "export", "DistributedDataParallel"),
+        ("tensor_parallel", "export", "distributed tensors"),
+    ],
+)
+def test_a_frontend_that_cannot_take_a_plan_names_the_plan_and_the_next_step(fx_ranks, plan, frontend, part):
+    build, inputs = PLANS[plan]
+    words = f"rank 0: frontend='{frontend}' cannot take this model with {part} .* take frontend='make_fx', which runs"
+    with pytest.raises(RanksError, match=words):
+        fx_ranks(build, inputs(), world_size=2, frontend=frontend)
