@@ -51,8 +51,8 @@ def _pairs(graph: ComparedGraph, kind: str, gone: Sequence[Change], come: Sequen
     alike = Counter((_BLOCK.sub("*", path), text) for path, text, _ in transitions)
     for path, text, changes in transitions:
         general = _BLOCK.sub("*", path) if alike[_BLOCK.sub("*", path), text] > 1 else path
-        about = "placements" if kind == PLACEMENT and text.startswith("on ") else general
-        told = f"{about}: {text}" if about else text
+        subject = "placements" if kind == PLACEMENT and text.startswith("on ") else general
+        told = f"{subject}: {text}" if subject else text
         yield Occurrence(kind, told, (kind, told), graph.site(""), changes)
 
 
