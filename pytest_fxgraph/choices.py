@@ -33,7 +33,7 @@ NumberByPath = float | Mapping[str, float]
 Trace = Literal["fxcore", "torch", "export"]
 SearchValues = Literal["all", "finite"]
 # A pass keeps each of these, unless its test says that it may change it.
-Promise = Literal["ranges", "signature", "val", "refusals", "hooks"]
+Promise = Literal["ranges", "signature", "val", "refusals", "hooks", "collectives"]
 Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
 BESIDE = "beside"  # in place of the golden folder: one folder beside each test file

@@ -14,9 +14,16 @@ from pytest_fxgraph.errors import LevelError
 NOTES = "fxgraph_capture_notes"  # key in the meta of a graph module that was made of a capture
 PLACES_OF_NOTES = "fxgraph_places_of_notes"  # key in the same meta: the line of the user's code by note
 FRONTEND = "frontend"
+# Kinds of the notes that a golden of ranks has.
+WORLD, RANKS, PLACEMENT, CONSTANT = "world", "ranks", "placement", "constant of the rank"
+PLAN_KINDS = (WORLD, RANKS, PLACEMENT, CONSTANT)
 # What begins a note, in the order in which they stand, with what messages call it.
 NOUNS: Mapping[str, str] = {
     FRONTEND: "frontend",
+    WORLD: "size of the world",
+    RANKS: "group of equal ranks",
+    PLACEMENT: "placement",
+    CONSTANT: "constant of the rank",
     "break": "graph break",
     "recompile": "recompile",
     "skipped": "function left to Python",
@@ -30,7 +37,7 @@ def finding_in_words(kind: str, remark: str, *, is_added: bool) -> str:
     """Tell a break, recompile or guard that came or went. Fewer breaks are called better, unless a remark explains."""
     if is_added:
         return f"one {NOUNS[kind]} more"
-    better = "" if kind in ("guard", FRONTEND) else ", which is better: accept it"
+    better = "" if kind in ("guard", FRONTEND, *PLAN_KINDS) else ", which is better: accept it"
     return f"one {NOUNS[kind]} fewer{f' ({remark})' if better and remark else better}"
 
 

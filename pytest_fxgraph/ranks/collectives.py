@@ -22,29 +22,12 @@ from fxcore.operators.effects import effects_of
 from fxcore.operators.kinds import is_packet, overloads_of, schema_of
 from fxcore.operators.table import GROUP_ARGUMENTS
 from pytest_fxgraph.captures.collective_trace import REDUCTION
+from pytest_fxgraph.document.collective_names import collective_kind
 from pytest_fxgraph.document.tensor_texts import dtype_name
 from pytest_fxgraph.ranks.collective_table import Row, printed
 from pytest_fxgraph.ranks.communicators import Communicator
 from pytest_fxgraph.report.printable import counted
 
-# The beginnings of names of torch's operators and functions, without underscores, by the collective that they are.
-_KINDS = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "broadcast": "broadcast",
-    "gather": "gather",
-    "scatter": "scatter",
-    "reduce": "reduce",
-    "barrier": "barrier",
-    "monitoredbarrier": "barrier",
-    "send": "send",
-    "isend": "send",
-    "recv": "recv",
-    "irecv": "recv",
-    "batchp2pops": "batch_p2p",
-}
 # Arguments that a collective writes, and arguments that it neither sends nor writes.
 _OUTPUTS = frozenset({"out", "output", "outputs", "output_tensor", "output_tensors", "output_lists", "tensor_list",
                       "gather_list", "output_tensor_list", "output_tensor_lists"})  # fmt: skip
@@ -157,12 +140,7 @@ def kind_of(node: fxcore.Node) -> str | None:
     """Return which collective a node calls; None for any other node, and for the wait for a collective."""
     if node.op != "call_function" or "collective" not in effects_of(node.op, node.target).kinds:
         return None
-    name = _name_of(node.target)
-    plain = name.replace("_", "").lower()
-    for beginning, kind in _KINDS.items():
-        if plain.startswith(beginning):
-            return kind
-    return name
+    return collective_kind(_name_of(node.target))
 
 
 def arguments_of(node: fxcore.Node) -> dict[str, Any]:

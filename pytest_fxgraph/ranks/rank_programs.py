@@ -8,7 +8,7 @@ from typing import Any
 import fxcore
 from pytest_fxgraph.captures.capture import JoinedGraphs, joined_graphs
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.capture_notes import FRONTEND
+from pytest_fxgraph.document.capture_notes import CONSTANT, FRONTEND, PLACEMENT, RANKS, WORLD
 from pytest_fxgraph.errors import CollectiveError, RanksError
 from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
 from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks, masked
@@ -18,8 +18,6 @@ from pytest_fxgraph.ranks.spans import ranks_text
 from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.text import headline
 
-# Beginnings of the notes that a golden of ranks has.
-WORLD_NOTE, RANKS_NOTE, CONSTANT_NOTE, PLACEMENT_NOTE = "world: ", "ranks: ", "constant of the rank: ", "placement: "
 _MOST_DIFFERENCES = 3
 
 
@@ -106,14 +104,14 @@ class RankPrograms(JoinedGraphs):
         return self
 
     def _notes(self) -> list[str]:
-        notes = [WORLD_NOTE + self.world.text]
+        notes = [f"{WORLD}: {self.world.text}"]
         if len(self.programs) != self.world.size:
-            notes.append(f"{RANKS_NOTE}captured {ranks_text([*self.programs])}")
+            notes.append(f"{RANKS}: captured {ranks_text([*self.programs])}")
         for number, group in enumerate(self.groups):
-            notes.append(f"{RANKS_NOTE}{group.text} run graph_{number}")
-            notes += [f"{CONSTANT_NOTE}graph_{number}: {constant.text}" for constant in group.constants]
+            notes.append(f"{RANKS}: {group.text} run graph_{number}")
+            notes += [f"{CONSTANT}: graph_{number}: {constant.text}" for constant in group.constants]
             placements = self.programs[group.ranks[0]].placements
-            notes += [f"{PLACEMENT_NOTE}{path}: {text}" for path, text in placements.items()]
+            notes += [f"{PLACEMENT}: {path}: {text}" for path, text in placements.items()]
             for kind, finding in self.programs[group.ranks[0]].capture.findings:
                 notes.append(f"{kind}: {finding.text}")
         return list(dict.fromkeys(notes))

@@ -100,7 +100,8 @@ class FxTransform(CheckDefaults):
 
         A transform also keeps its promises, except for the named promises in `may_change`: "ranges" and "signature" of
         an exported program, "val" (the recorded metadata of values is as a run shows it), "refusals" (inputs that
-        guards and assertions refuse are refused after), and "hooks" (of modules, with patched forwards). A pass that
+        guards and assertions refuse are refused after), "hooks" (of modules, with patched forwards), and "collectives"
+        (each group's in their order, all of them, and read after the wait). A pass that
         returns `modified=False` must change nothing, unless `check_modified=False`.
 
         Raises AssertionError, naming the transform, if it breaks one of these rules, leaves a malformed graph, or if

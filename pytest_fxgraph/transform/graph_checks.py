@@ -22,6 +22,7 @@ from pytest_fxgraph.equivalence.exported_call import user_inputs
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.report.printable import listed
+from pytest_fxgraph.transform.collective_order import CollectiveOrder
 from pytest_fxgraph.transform.program_interface import ProgramInterface
 
 # The hooks that run with a call of a module, or with its backward.
@@ -41,6 +42,7 @@ class GraphFacts:
     hooks: Counter[tuple[str, object]]  # the code that calls run beside the graph: its kind, and the function
     interface: ProgramInterface | None  # of an exported program
     fault: Exception | None  # the error of the program's own check
+    collectives: CollectiveOrder
 
     @staticmethod
     def of(subject: Any) -> GraphFacts:
@@ -82,6 +84,7 @@ class GraphFacts:
             Counter(_hooks(graph_module)),
             ProgramInterface.of(subject) if is_program else None,
             fault,
+            CollectiveOrder.of(nodes),
         )
 
     def check(self, made: Any, name: str, *, keeps_meta: tuple[str, ...] | bool, keeps_inputs: bool) -> GraphFacts:
@@ -125,7 +128,7 @@ class GraphFacts:
         return after
 
     def check_promises(self, after: GraphFacts, name: str, may_change: Collection[Promise]) -> None:
-        """Raise AssertionError, naming the pass, if a hook is lost, or if ranges or signature of a program changed.
+        """Raise AssertionError, naming the pass, for a lost hook, harmed collectives, or another interface.
 
         The promises in `may_change` are not asked for.
         """
@@ -135,6 +138,12 @@ class GraphFacts:
             raise AssertionError(
                 f"{name} lost the {listed(lost, 3)}; leave a module with hooks or its own forward as it is, move the "
                 "hook to the module that takes its place, or check the pass with may_change=('hooks',) if that is meant"
+            )
+        harm = None if "collectives" in may_change else self.collectives.harm(after.collectives)
+        if harm is not None:
+            raise AssertionError(
+                f"{name} broke the order of collectives: {harm}; keep the order of each group's collectives, or check "
+                "the pass with may_change=('collectives',) if every rank runs the graph of this pass"
             )
         if self.interface is None or after.interface is None:
             return

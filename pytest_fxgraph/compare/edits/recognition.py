@@ -11,15 +11,19 @@ from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrenc
 from pytest_fxgraph.compare.edits.exchanges import exchanged_modules
 from pytest_fxgraph.compare.edits.findings import changed_findings
 from pytest_fxgraph.compare.edits.interface import changed_interface
+from pytest_fxgraph.compare.edits.plans import changed_collectives, changed_plans
 from pytest_fxgraph.compare.edits.renamings import renamed_paths
 from pytest_fxgraph.compare.edits.replacements import replaced_operators
 from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors
 from pytest_fxgraph.compare.edits.throughout import changes_throughout
+from pytest_fxgraph.document.capture_notes import CONSTANT, PLACEMENT, RANKS, WORLD
 
 # Each explains changes that the ones before left over.
 _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
+    changed_plans,
     changes_throughout,
     changed_blocks,
+    changed_collectives,
     renamed_paths,
     replaced_operators,
     changed_sharing,
@@ -30,8 +34,13 @@ _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
     changed_findings,
 )
 
-# Breaks are told first, and their consequences last.
+# A changed plan is told first, then breaks, and their consequences last.
 _RANKS = {
+    WORLD: -3,
+    RANKS: -2,
+    PLACEMENT: -2,
+    "collective": -1,
+    CONSTANT: 0,
     "break": 0,
     "recompile": 0,
     "skipped": 0,

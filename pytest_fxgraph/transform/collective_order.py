@@ -1,0 +1,153 @@
+"""The order of a graph's collectives before and after a pass: values of one process cannot show a wrong one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils import _pytree as pytree
+
+from pytest_fxgraph.document.collective_names import collective_kind
+from pytest_fxgraph.ranks.collectives import arguments_of, group_argument, kind_of
+from pytest_fxgraph.report.printable import listed
+
+_WAITS = ("wait", "wait_tensor")
+
+
+class _Call(NamedTuple):
+    """One collective of a graph."""
+
+    name: str
+    kind: str
+    group: str
+    reduction: str
+    bytes: int
+    lineage: int  # equal for calls that do the same with equally computed values
+    waits: int  # nodes that wait for it
+    early_readers: tuple[str, ...]  # nodes that read its result and wait for nothing
+
+
+@dataclass(frozen=True)
+class CollectiveOrder:
+    """The collectives of a graph in their order."""
+
+    calls: tuple[_Call, ...]
+
+    @staticmethod
+    def of(nodes: Sequence[Any]) -> CollectiveOrder:
+        """Read the collectives of a graph."""
+        found = [node for node in nodes if kind_of(node) is not None]
+        lineages = _lineages(nodes) if found else {}
+        return CollectiveOrder(tuple([_call(node, lineages) for node in found]))
+
+    def harm(self, after: CollectiveOrder) -> str | None:
+        """Return in words how a pass breaks the order; None if it keeps it.
+
+        A pass may merge collectives of one kind and group (buckets): their bytes together count.
+        """
+        partners = self._partners(after)
+        for before, made in partners:
+            if before.waits and not made.waits:
+                return f"no node waits for {made.name} any more, so that its result is read before the data are there"
+            new = [reader for reader in made.early_readers if reader not in before.early_readers]
+            if new and not before.early_readers:
+                return f"{listed(new, 3)} reads the result of {made.name} before the wait for it"
+        return self._reordered(after, partners) or self._dropped(after, partners)
+
+    def _partners(self, after: CollectiveOrder) -> list[tuple[_Call, _Call]]:
+        """Pair the calls that do the same with the same values, then those with one name."""
+        pairs: list[tuple[_Call, _Call]] = []
+        left, right = [*self.calls], [*after.calls]
+        for field in ("lineage", "name"):
+            known: dict[object, list[_Call]] = defaultdict(list)
+            for call in right:
+                known[getattr(call, field), call.kind, call.group].append(call)
+            for call in [*left]:
+                alike = known[getattr(call, field), call.kind, call.group]
+                if alike:
+                    partner = alike.pop(0)
+                    pairs.append((call, partner))
+                    left.remove(call)
+                    right.remove(partner)
+        return pairs
+
+    def _reordered(self, after: CollectiveOrder, pairs: Sequence[tuple[_Call, _Call]]) -> str | None:
+        places = {call.name: place for place, call in enumerate(after.calls)}
+        latest: dict[str, tuple[_Call, _Call]] = {}
+        for before, made in sorted(pairs, key=lambda pair: self.calls.index(pair[0])):
+            earlier = latest.get(before.group)
+            if earlier is not None and places[made.name] < places[earlier[1].name]:
+                return (
+                    f"{earlier[0].name} was called before {before.name} in the group {before.group}, and is called "
+                    "after it now: ranks whose graph has the other order wait for each other, or exchange wrong data"
+                )
+            latest[before.group] = before, made
+        return None
+
+    def _dropped(self, after: CollectiveOrder, pairs: Sequence[tuple[_Call, _Call]]) -> str | None:
+        kept = {before.name for before, _ in pairs}, {made.name for _, made in pairs}
+        lost: Counter[tuple[str, str, str]] = Counter()
+        names: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+        for side, known, sign in ((self, kept[0], 1), (after, kept[1], -1)):
+            for call in side.calls:
+                if call.name not in known:
+                    about = call.kind, call.reduction, call.group
+                    lost[about] += sign * max(call.bytes, 1)
+                    names[about] += [call.name] * (sign > 0)
+        for (kind, _, group), missing in lost.items():
+            if missing > 0:
+                return (
+                    f"{listed(names[kind, _, group], 3)} of the group {group} is gone, and no {kind} of as many bytes "
+                    "takes its place: other ranks wait for it, or the values of the ranks part"
+                )
+        return None
+
+
+def _call(node: Any, lineages: Mapping[Any, int]) -> _Call:
+    arguments = arguments_of(node)
+    waits: list[str] = []
+    early: list[str] = []
+    for reader in _readers(node):
+        (waits if _is_wait(reader) else early).append(reader.name)
+    name = str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))
+    group = group_argument(node)
+    reduction = next((value for value in arguments.values() if value in ("sum", "avg", "max", "min", "product")), "")
+    return _Call(
+        node.name, collective_kind(name.lstrip("_")), str(getattr(group, "target", group)), str(reduction),
+        max([_bytes(node), *(_bytes(each) for each in node.all_input_nodes)]), lineages[node], len(waits), tuple(early),
+    )  # fmt: skip
+
+
+def _readers(node: Any) -> Iterator[Any]:
+    for reader in node.users:
+        if getattr(reader.target, "__name__", "") == "getitem":
+            yield from _readers(reader)
+        elif reader.op != "output":
+            yield reader
+
+
+def _is_wait(node: Any) -> bool:
+    return (getattr(node.target, "_opname", None) or getattr(node.target, "__name__", str(node.target))) in _WAITS
+
+
+def _lineages(nodes: Sequence[Any]) -> dict[Any, int]:
+    """Return a hash for each node that says how its value is computed, without names."""
+    found: dict[Any, int] = {}
+    for node in nodes:
+        values = [found[leaf] if leaf in found else repr(leaf) for leaf in _leaves(node)]
+        found[node] = hash((node.op, str(node.target), *values))
+    return found
+
+
+def _leaves(node: Any) -> list[Any]:
+    leaves = pytree.tree_leaves((node.args, node.kwargs))
+    return [leaf if hasattr(leaf, "all_input_nodes") else repr(leaf) for leaf in leaves]
+
+
+def _bytes(node: Any) -> int:
+    value = node.meta.get("val", node.meta.get("example_value"))
+    tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return sum(int(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors)

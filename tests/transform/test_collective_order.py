@@ -1,0 +1,108 @@
+"""A pass keeps the collectives of each group, their order, and the waits for them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fixtures.process_groups import fake_group, needs_fake_group
+
+pytestmark = needs_fake_group
+
+
+@pytest.fixture(scope="module", autouse=True)
+def world():
+    """Be rank 0 of four."""
+    with fake_group():
+        yield
+
+
+@pytest.fixture(scope="module")
+def graph_module(world):
+    """Return a graph with two reductions, a gather, and their waits."""
+    ops = torch.ops._c10d_functional
+
+    def model(x):
+        name = torch.distributed.group.WORLD.group_name
+        first, second = ops.all_reduce(x.sin(), "sum", name), ops.all_reduce(x.cos(), "sum", name)
+        gathered = ops.all_gather_into_tensor(x, 4, name)
+        return ops.wait_tensor(first) + ops.wait_tensor(second), ops.wait_tensor(gathered)
+
+    return make_fx(model)(torch.linspace(0.5, 2, 8))
+
+
+def node(graph, name):
+    return next(each for each in graph.nodes if each.name == name)
+
+
+def swap(graph):
+    node(graph, "all_reduce").prepend(node(graph, "cos"))
+    node(graph, "all_reduce").prepend(node(graph, "all_reduce_1"))
+
+
+def drop(graph):
+    node(graph, "all_reduce_1").replace_all_uses_with(node(graph, "cos"))
+    graph.erase_node(node(graph, "all_reduce_1"))
+
+
+def read_before_the_wait(graph):
+    wait = node(graph, "wait_tensor_1")
+    wait.replace_all_uses_with(node(graph, "all_reduce_1"))
+    graph.erase_node(wait)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (swap, "all_reduce was called before all_reduce_1 in the group 0, and is called after it now"),
+        (drop, "all_reduce_1 of the group 0 is gone, and no all_reduce of as many bytes takes its place"),
+        (read_before_the_wait, "no node waits for all_reduce_1 any more"),
+    ],
+)
+def test_a_pass_that_harms_the_order_is_told(fx_transform, graph_module, change, words):
+    def harmful(given):
+        change(given.graph)
+        given.recompile()
+        return given
+
+    inputs = torch.linspace(0.5, 2, 8)
+    with pytest.raises(AssertionError, match=f"harmful broke the order of collectives: {words}"):
+        fx_transform(harmful, graph_module, inputs)
+    assert fx_transform(harmful, graph_module, inputs, may_change="collectives").is_changed
+
+
+def test_a_pass_that_waits_later_keeps_the_order(fx_transform, graph_module):
+    def overlap(given):
+        node(given.graph, "add").prepend(node(given.graph, "wait_tensor"))
+        node(given.graph, "sin").append(node(given.graph, "cos"))
+        given.recompile()
+        return given
+
+    assert fx_transform(overlap, graph_module, torch.linspace(0.5, 2, 8)).is_changed
+
+
+_BUCKETING = "torch._inductor.fx_passes.bucketing"
+
+
+@pytest.mark.skipif(importlib.util.find_spec(_BUCKETING) is None, reason=f"this torch has no {_BUCKETING}")
+def test_buckets_of_torch_keep_the_order(fx_transform):
+    bucketing = importlib.import_module(_BUCKETING)
+    ops = torch.ops._c10d_functional
+
+    def model(x):
+        name = torch.distributed.group.WORLD.group_name
+        first, second = (ops.all_gather_into_tensor(x * factor, 4, name) for factor in (2, 3))
+        return ops.wait_tensor(first), ops.wait_tensor(second)
+
+    def buckets(given):
+        bucketing.bucket_all_gather(given, lambda number: 1000.0)
+        given.recompile()
+        return given
+
+    given = make_fx(model, tracing_mode="fake")(torch.linspace(0.5, 2, 8))
+    result = fx_transform(buckets, given, torch.linspace(0.5, 2, 8), may_change="val")
+    assert result.is_changed
