@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pytest_fxgraph.captures.stages import FxStages as FxStages
     from pytest_fxgraph.captures.trace_fixture import FxTrace as FxTrace
     from pytest_fxgraph.equivalence.fixture import FxEquivalence as FxEquivalence
-    from pytest_fxgraph.equivalence.rank_check import Ranks as Ranks
     from pytest_fxgraph.functions import assert_equivalent as assert_equivalent
     from pytest_fxgraph.functions import assert_graph_equal as assert_graph_equal
     from pytest_fxgraph.functions import assert_graph_matches_golden as assert_graph_matches_golden
@@ -54,7 +53,6 @@ _HOME = {
     "FxTable": "gate.table_fixture",
     "FxTrace": "captures.trace_fixture",
     "FxTransform": "transform.fixture",
-    "Ranks": "equivalence.rank_check",
     "TransformResult": "transform.result",
 }
 __version__ = "0.2.0"

@@ -7,6 +7,7 @@ need are therefore imported inside the hooks.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", settings.MARKER)
     settings.check_options(config)
     register = config.pluginmanager.register
-    needs_goldens = settings.is_worker(config) or settings.needs_golden_session(config)
+    is_rank = _takes_place_among_ranks(config)
+    needs_goldens = settings.is_worker(config) or is_rank or settings.needs_golden_session(config)
     record = _registered_record(config) if needs_goldens and settings.wants_collection_record(config) else None
     if hasattr(config.hook, "pytest_configure_node"):  # pytest-xdist is loaded
         from pytest_fxgraph.gate.workers import Controller, Worker
@@ -84,6 +86,18 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_fxgraph.recorder.session import register_recorder
 
         register_recorder(config)
+
+
+def _takes_place_among_ranks(config: pytest.Config) -> bool:
+    """Return whether torchrun, mpirun or srun launched several ranks. All of them then take part in the goldens."""
+    if not any("RANK" in name or name.startswith(("SLURM_", "PMI_")) for name in os.environ):
+        return False
+    from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, launched_rank
+
+    place = launched_rank(os.environ, is_worker=settings.is_worker(config))
+    if place is not None:
+        config.stash[LAUNCHED_RANK] = place
+    return place is not None
 
 
 def _registered_record(config: pytest.Config) -> CollectionRecord:

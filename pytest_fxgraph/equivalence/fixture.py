@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pytest_fxgraph.equivalence.rank_check import Ranks
+    from pytest_fxgraph.ranks.rank_programs import RankPrograms
 
 Trace = Callable[[Any], fxcore.GraphModule]
 
@@ -69,7 +70,12 @@ class FxEquivalence(CheckDefaults):
         inputs: Any,
         *,
         kwargs: Mapping[str, Any] | None = None,
-        ranks: Ranks,
+        ranks: int | RankPrograms,
+        build: Callable[..., Any] | None = None,
+        mesh: Mapping[str, int] | None = None,
+        batch: bool | str | Sequence[str] = False,
+        optimizer: Callable[..., Any] | None = None,
+        timeout: float = 60.0,
         **options: Unpack[EquivalenceOptions],
     ) -> None: ...
 
@@ -81,7 +87,12 @@ class FxEquivalence(CheckDefaults):
         *,
         graph: Any = None,
         kwargs: Mapping[str, Any] | None = None,
-        ranks: Ranks | None = None,
+        ranks: int | RankPrograms | None = None,
+        build: Callable[..., Any] | None = None,
+        mesh: Mapping[str, int] | None = None,
+        batch: bool | str | Sequence[str] = False,
+        optimizer: Callable[..., Any] | None = None,
+        timeout: float = 60.0,
         **options: Unpack[EquivalenceOptions],
     ) -> fxcore.GraphModule | None:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
@@ -94,8 +105,13 @@ class FxEquivalence(CheckDefaults):
         the graph's results do not is a mismatch. With `search=n`, n inputs of other sizes, values and layouts are tried
         in each mode, within `search_seconds` (60) in all, with NaN and infinities unless `search_values` is "finite";
         the search needs hypothesis. `frontend` is "symbolic", "export", "make_fx" or, for a model that is one graph,
-        "dynamo". With `ranks`, the model is compared with a parallel program on real processes of this machine, and
-        nothing is returned. Model, inputs and random generators are restored.
+        "dynamo". Model, inputs and random generators are restored.
+
+        With `ranks`, a number of ranks or the result of fx_ranks, the model is compared with a parallel program on real
+        processes of this machine, and nothing is returned. `build(rank)`, or `build(rank, mesh)` with the sizes of a
+        `mesh`, makes the model of a rank, of the plain model's weights. Every rank gets all inputs; with `batch`, True
+        or dimensions of the mesh, its part of the first dimension. `optimizer(parameters)` makes an optimizer for one
+        step. `timeout` is for all ranks together, in seconds.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if no wrong graph could fail,
@@ -105,8 +121,13 @@ class FxEquivalence(CheckDefaults):
         arguments = arguments_of(inputs, kwargs)
         modes = checked_modes(options.get("modes", self.defaults["modes"]))
         if ranks is not None:
-            self._compare_ranks(model, graph, ranks, arguments, modes, options)
+            from pytest_fxgraph.equivalence.rank_check import Ranks
+
+            program = Ranks.of(ranks, build, mesh, batch=batch, optimizer=optimizer, timeout=timeout)
+            self._compare_ranks(model, graph, program, arguments, modes, options)
             return None
+        if build is not None:
+            raise ChoiceError("build= makes the model of a rank; give ranks= as well, the number of ranks")
         checked = self._compare(*self._subjects(model, graph, arguments), arguments, modes, options)
         assert isinstance(checked, fxcore.GraphModule)
         return checked

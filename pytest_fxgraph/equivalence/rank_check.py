@@ -27,6 +27,7 @@ from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values_error
 from pytest_fxgraph.errors import ChoiceError, EagerError
 from pytest_fxgraph.ranks.processes import run_on_ranks
+from pytest_fxgraph.ranks.rank_programs import RankPrograms
 from pytest_fxgraph.ranks.spans import ranks_text
 
 _BY_CHANCE = math.log(1e-6)  # two draws that agree with a smaller probability do not agree by chance
@@ -34,7 +35,7 @@ _BY_CHANCE = math.log(1e-6)  # two draws that agree with a smaller probability d
 
 @dataclasses.dataclass(frozen=True)
 class Ranks:
-    """A parallel program for `fx_equivalence(model, inputs, ranks=Ranks(build, world_size=4))`.
+    """A parallel program for `fx_equivalence(model, inputs, ranks=4, build=build)`.
 
     `build(rank)` makes the model of a rank in a process of its own, while torch.distributed has a world of gloo
     processes. Its weights must be the plain model's: build it from a deepcopy of the plain model, or seed both alike.
@@ -52,15 +53,30 @@ class Ranks:
 
     def __post_init__(self) -> None:
         if not isinstance(self.world_size, int) or self.world_size < 2:
-            raise ChoiceError(f"world_size={self.world_size!r}: a parallel program has a whole number of ranks from 2")
+            raise ChoiceError(f"ranks={self.world_size!r}: a parallel program has a whole number of ranks from 2")
         if self.mesh is not None and math.prod(self.mesh.values()) != self.world_size:
             raise ChoiceError(
-                f"mesh={dict(self.mesh)!r} has {math.prod(self.mesh.values())} ranks, and world_size is "
+                f"mesh={dict(self.mesh)!r} has {math.prod(self.mesh.values())} ranks, and ranks= is "
                 f"{self.world_size}; change one of them"
             )
         unknown = [name for name in self._dimensions if name not in (self.mesh or {})]
         if unknown:
             raise ChoiceError(f"batch={self.batch!r}: the mesh has no dimension {unknown[0]!r}")
+
+    @classmethod
+    def of(
+        cls, ranks: int | RankPrograms, build: Callable[..., Any] | None, mesh: Mapping[str, int] | None, **others: Any
+    ) -> Ranks:
+        """Return the program of a number of ranks with its builder, or the program that fx_ranks captured."""
+        request = getattr(ranks, "request", None)
+        if request is not None:
+            return cls(build or request.build, request.world.size, mesh or request.world.mesh or None, **others)
+        if build is None or not isinstance(ranks, int):
+            raise ChoiceError(
+                f"ranks={ranks!r} needs build=, a function that makes the model of a rank: "
+                "fx_equivalence(model, inputs, ranks=4, build=lambda rank: parallelized(copy.deepcopy(model)))"
+            )
+        return cls(build, ranks, mesh, **others)
 
     @property
     def _dimensions(self) -> tuple[str, ...]:
@@ -137,7 +153,7 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
     """
     __tracebackhide__ = True
     if ranks.optimizer is not None and not check.grads:
-        raise ChoiceError("Ranks(optimizer=...) makes a step with gradients; give grads=True as well")
+        raise ChoiceError("optimizer= makes a step with gradients; give grads=True as well")
     plain = [_run_plain(check, model, ranks, mode, sample) for mode in modes for sample in range(check.samples)]
     state = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
     by_rank = run_on_ranks(

@@ -120,12 +120,12 @@ def _failure_message(failures: list[str]) -> str:
 
 def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport, strips: Iterable[StageStrip] = ()) -> None:
     """Put outcomes and lowerings on a report as plain data, which pytest-xdist carries; an empty list is left out."""
-    for name, plain in ((_ATTRIBUTE, [*map(_given_fields, outcomes)]), (_STRIPS, [*map(asdict, strips)])):
+    for name, plain in ((_ATTRIBUTE, [*map(given_fields, outcomes)]), (_STRIPS, [*map(asdict, strips)])):
         if plain:
             setattr(report, name, plain)
 
 
-def _given_fields(outcome: Outcome) -> dict[str, Any]:
+def given_fields(outcome: Outcome) -> dict[str, Any]:
     """Return the fields that are not the default; `record_of` knows the others. `asdict` takes ten times as long."""
     defaults = vars(type(outcome))
     return {name: value for name, value in vars(outcome).items() if name not in defaults or value != defaults[name]}

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from pytest_fxgraph.choices import BESIDE
+from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK
 from pytest_fxgraph.gate.paths import golden_layout, slashed_path, started_in
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import FRONTEND, GOLDEN_DIR, LEVEL
@@ -31,7 +32,13 @@ def accepting_command(item: pytest.Item) -> str:
     """Return the command that writes the goldens of this test and of no other, quoted for a shell."""
     repeated = [*_repeated_options(item.config), *_rootdir_of(item)]
     options = [part for option, value in repeated for part in (option, _quoted(value))]
-    return " ".join(["pytest", "--fx-update-golden", *options, _quoted(_target(item))])
+    return " ".join([_pytest(item.config), "--fx-update-golden", *options, _quoted(_target(item))])
+
+
+def _pytest(config: pytest.Config) -> str:
+    """Return the words that start pytest; a launch of several ranks starts as many again."""
+    launched = config.stash.get(LAUNCHED_RANK, None)
+    return "pytest" if launched is None else f"{launched.command} pytest"
 
 
 def _rootdir_of(item: pytest.Item) -> Iterator[tuple[str, str]]:
@@ -45,7 +52,7 @@ def _rootdir_of(item: pytest.Item) -> Iterator[tuple[str, str]]:
 
 def run_again(config: pytest.Config, *options: str) -> str:
     """Return the command that runs the tests of this run with other options for goldens."""
-    return " ".join(["pytest", *options, *map(_quoted, _arguments(config))])
+    return " ".join([_pytest(config), *options, *map(_quoted, _arguments(config))])
 
 
 def decide(config: pytest.Config, verb: str, *arguments: str) -> str:

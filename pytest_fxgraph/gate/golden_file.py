@@ -17,6 +17,7 @@ from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.commands import accepting_command
 from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
+from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import (
     golden_layout,
@@ -37,7 +38,7 @@ from pytest_fxgraph.goldens.files import (
 )
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.renamed import graph_digest, may_belong
-from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
 from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import is_worker, wants_update
@@ -114,7 +115,15 @@ class GoldenFiles:
         )
 
     def _serving(self, base: PurePosixPath) -> PurePosixPath:
-        """Return the variant for the torch and the platform that run, where there is one, else the base."""
+        """Return the variant for the torch, the platform and the rank that run, where there is one, else the base."""
+        place = self._serving_all_ranks(base)
+        launched = self._item.config.stash.get(LAUNCHED_RANK, None)
+        if launched is None:
+            return place
+        served = rank_variants(self._store, place)
+        return next((variant for variant, ranks in served.items() if launched.rank in ranks), place)
+
+    def _serving_all_ranks(self, base: PurePosixPath) -> PurePosixPath:
         texts = self._attempt.texts  # empty, unless the run updates goldens
         with suppress(GoldenNameError):  # a place outside the folder is refused where it is read
             for place in variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())[:-1]:

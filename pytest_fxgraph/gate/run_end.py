@@ -48,8 +48,11 @@ class RunEnd:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """Judge, prune and report. A run fails if one of these steps fails."""
         goldens, lacking, record = self._goldens, self._goldens.lacking(), None
-        if self._collected is not None:
+        have_all_passed = goldens.gather(has_passed=exitstatus == pytest.ExitCode.OK)
+        if self._collected is not None and goldens.is_writer:
             record = run_record(self._config, self._collected, goldens.asked(), exitstatus, lacking)
+            # A test that failed on another rank alone may have goldens there that it did not ask for.
+            record = record if have_all_passed else replace(record, finished=False)
         goldens.finish(record)
         self._sections = self._sections_of_hooks()
         if record is not None:

@@ -10,7 +10,9 @@ import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, extract_strips, lacked_goldens_only
+from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, Gathering
 from pytest_fxgraph.gate.paths import golden_store, shown, within_folder
+from pytest_fxgraph.gate.ranks_writes import TestOutcome, gathered_goldens
 from pytest_fxgraph.gate.workers import check_remote_golden
 from pytest_fxgraph.goldens.files import Received, received_path, write_received
 from pytest_fxgraph.report.outcome import Outcome
@@ -52,6 +54,14 @@ class GoldenSession:
         self._rows: RowWrites | None = None  # once there is a table
         self._parts: set[str] = set()  # inline goldens and rows
         self._received: set[str] = set()  # goldens with a received file of this run
+        place = config.stash.get(LAUNCHED_RANK, None)
+        self._gathering = None if place is None else Gathering(place)
+        self._held: list[TestOutcome] = []  # in a launch of several ranks: until all ranks have ended
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether this process writes: rank 0 among the ranks of a launch."""
+        return self._gathering is None or self._gathering.rank == 0
 
     def asked(self) -> set[str]:
         """Return the golden files that tests asked for, whatever became of them."""
@@ -108,12 +118,18 @@ class GoldenSession:
         if outcome.has_failed and not failed:  # of a test that expects its mismatch: no command accepts it
             lines = [line for line in outcome.section.split("\n") if not outcome.command or outcome.command not in line]
             outcome = replace(outcome, cluster="", command="", section="\n".join(lines))
+        if self._gathering is not None:
+            self._held.append(TestOutcome(outcome, passed, failed))
+            return
+        self._commit(outcome, report, passed=passed, failed=failed)
+
+    def _commit(self, outcome: Outcome, report: pytest.TestReport | None, *, passed: bool, failed: bool) -> None:
         if not outcome.is_file:
             self._take_part(outcome, passed=passed, failed=failed)
             return
         # A golden that this run has written is newer than any copy.
         is_written = outcome.golden in self._writers
-        error = None if is_written else check_remote_golden(outcome, report, self.config)
+        error = None if is_written or report is None else check_remote_golden(outcome, report, self.config)
         if error is not None:
             self.errors.append(error)
         result = outcome.status
@@ -156,6 +172,45 @@ class GoldenSession:
 
             self._rows = RowWrites(self.config)
         return self._rows
+
+    def gather(self, *, has_passed: bool) -> bool:
+        """Hand the outcomes to rank 0, or take the outcomes of all ranks and write; nothing without a launch of ranks.
+
+        Returns whether the runs of all other ranks have passed.
+        """
+        gathering = self._gathering
+        if gathering is None:
+            return True
+        failed = self._missed | self._broken
+        if not self.is_writer:
+            held = [each.to_data() for each in self._held]
+            gathering.deliver({"passed": has_passed, "failed": sorted(failed), "outcomes": held})
+            for each in self._held:
+                result = ("written" if each.passed else "refused") if each.outcome.new_text else each.outcome.status
+                self._keep(each.outcome, result)
+            return True
+        others, lost = gathering.gather()
+        if lost:
+            self.errors.append(
+                f"cannot gather the goldens of {gathering.size} ranks: rank {', '.join(map(str, lost))} ended without "
+                "its results, so that no golden was written; look at its output and run the tests again"
+            )
+        by_rank = {0: self._held}
+        for rank, results in others.items():
+            by_rank[rank] = [TestOutcome.of_data(each) for each in results["outcomes"]]
+            failed |= set(results["failed"])
+        # A test has to pass on all ranks. A rank on which it failed need not have come to its goldens.
+        by_rank = {
+            rank: [replace(each, passed=each.passed and each.outcome.nodeid not in failed) for each in outcomes]
+            for rank, outcomes in by_rank.items()
+        }
+        gathered = gathered_goldens(by_rank, self._store, self.config)
+        self.errors += gathered.errors
+        for each in gathered.taken:
+            self._commit(each.outcome, None, passed=each.passed and not lost, failed=each.failed)
+        for path in () if lost or self.errors else gathered.outdated:
+            self._store.remove(path)
+        return not lost and all(results["passed"] for results in others.values())
 
     def finish(self, record: RunRecord | None) -> None:
         """Write inline goldens and rows, at the end of the run; a part that cannot be written is an error.

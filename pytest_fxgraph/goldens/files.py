@@ -48,7 +48,8 @@ _CAUSE = "# cause: "  # begins the second line
 
 # Names from test ids have `@` percent-encoded, so no base file looks like a variant.
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
-_VARIANT = r"(?:@torch-\d+\.\d+)?(?:@(?:linux|macos|windows|cuda))?\Z"
+_RANKS = r"@ranks-(\d+(?:-\d+)?(?:_\d+(?:-\d+)?)*)\Z"  # `@ranks-1-3_6` serves the ranks 1, 2, 3 and 6
+_VARIANT = rf"(?:@torch-\d+\.\d+)?(?:@(?:linux|macos|windows|cuda))?(?:{_RANKS})?\Z"
 _MINOR = r"\d+\.\d+"
 
 P = TypeVar("P", bound=PurePath)
@@ -175,6 +176,30 @@ def variant_suffix(torch_version: str) -> str:
     """Return how the stem of a variant ends for a version of torch: "@torch-2.13"."""
     minor = re.match(_MINOR, torch_version)
     return f"@torch-{minor[0] if minor is not None else torch_version}"
+
+
+def ranks_path(golden: P, ranks: Sequence[int]) -> P:
+    """Return the path of the variant that serves some ranks of a launch: `<stem>@ranks-1-3_6.yaml`."""
+    spans: list[list[int]] = []
+    for rank in sorted(ranks):
+        if spans and spans[-1][-1] == rank - 1:
+            spans[-1].append(rank)
+        else:
+            spans.append([rank])
+    text = "_".join([f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans])
+    return golden.with_name(f"{golden.name.removesuffix(SUFFIX)}@ranks-{text}{SUFFIX}")
+
+
+def ranks_served_by(golden: PurePath) -> frozenset[int]:
+    """Return the ranks that a golden's name lists; no rank for a golden that serves all."""
+    found = re.search(_RANKS, golden.name.removesuffix(SUFFIX))
+    spans = [] if found is None else [span.partition("-") for span in found[1].split("_")]
+    return frozenset(rank for first, _, last in spans for rank in range(int(first), int(last or first) + 1))
+
+
+def golden_of_all_ranks(golden: P) -> P:
+    """Return the path of the golden that serves all ranks without a variant of their own."""
+    return golden.with_name(re.sub(_RANKS, "", golden.name.removesuffix(SUFFIX)) + SUFFIX)
 
 
 def base_path(path: P) -> P:

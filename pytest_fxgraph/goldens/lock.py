@@ -48,6 +48,30 @@ def locked(path: Path, shown: str) -> Iterator[None]:
         os.close(lock)
 
 
+def hold(path: Path) -> int | None:
+    """Make a file and hold its lock until the descriptor is closed, or this process ends; None without locks."""
+    if fcntl is None:
+        path.touch()
+        return None
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    _lock_folder(descriptor)
+    return descriptor
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds the lock of a file; True on a system that cannot tell."""
+    if fcntl is None:
+        return True
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        _lock_folder(descriptor)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _lock_of(path: Path) -> int | None:
     """Return a descriptor that holds the lock of a file until it is closed; None if another process has the lock."""
     if fcntl is None:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from pytest_fxgraph.document.model import MOST_BYTES
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
-from pytest_fxgraph.goldens.files import golden_digest
+from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_served_by
 from pytest_fxgraph.goldens.lock import TEMPORARY_SUFFIX, locked
 
 _READ_REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
@@ -178,6 +178,15 @@ class GoldenStore:
             raise GoldenFormatError(
                 f"cannot read the golden file {path}: {_reason(error)}; make it readable and try again"
             ) from None
+
+
+def rank_variants(store: GoldenStore, golden: PurePosixPath) -> dict[PurePosixPath, frozenset[int]]:
+    """Map each variant of a golden for ranks of a launch to its ranks."""
+    with suppress(OSError):
+        paths = [golden.parent / name for name in sorted(os.listdir(store.path(golden).parent))]
+        served = {path: ranks_served_by(path) for path in paths if golden_of_all_ranks(path) == golden}
+        return {path: ranks for path, ranks in served.items() if ranks}
+    return {}
 
 
 def _has_links(folder: str, parts: Iterable[str]) -> bool:

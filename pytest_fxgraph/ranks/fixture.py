@@ -55,7 +55,7 @@ class FxRanks:
         world = _world(world_size, mesh)
         chosen = _chosen_ranks(ranks, world_size)
         request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device, loss)
-        return RankPrograms(frontend, world, [captured_program(request, rank) for rank in chosen])
+        return RankPrograms(frontend, world, [captured_program(request, rank) for rank in chosen], request)
 
 
 def _world(world_size: int, mesh: MeshSizes | None) -> World:

@@ -13,7 +13,7 @@ from pytest_fxgraph.errors import CollectiveError, RanksError
 from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
 from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks, masked
 from pytest_fxgraph.ranks.matching import mismatch_of
-from pytest_fxgraph.ranks.rank_program import RankProgram, World
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, RankProgram, World
 from pytest_fxgraph.ranks.spans import ranks_text
 from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.text import headline
@@ -24,8 +24,11 @@ _MOST_DIFFERENCES = 3
 class RankPrograms(JoinedGraphs):
     """The programs of the captured ranks. It is a subject: one golden holds a graph for each group of equal ranks."""
 
-    def __init__(self, frontend: str, world: World, programs: Sequence[RankProgram]) -> None:
+    def __init__(
+        self, frontend: str, world: World, programs: Sequence[RankProgram], request: ProgramRequest | None = None
+    ) -> None:
         self.frontend = frontend
+        self.request = request  # for a run of the same program on real processes
         self.world = world
         self.programs = {program.rank: program for program in programs}
         self.groups = groups_of_equal_ranks(programs)

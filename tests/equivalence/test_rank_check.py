@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from fixtures import parallel_plans as plans
-from pytest_fxgraph import Ranks
+from fixtures.process_groups import needs_fake_group
+from pytest_fxgraph.equivalence.rank_check import Ranks
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, RanksError, VacuousCheckError
 
 pytestmark = pytest.mark.skipif(
@@ -88,11 +89,11 @@ X = torch.linspace(-1, 1, 16).reshape(4, 4)
 
 
 def by_hand(net, fault=""):
-    return Ranks(lambda rank: SplitByHand(net, rank, fault=fault), world_size=2)
+    return {"build": lambda rank: SplitByHand(net, rank, fault=fault), "ranks": 2}
 
 
 def test_hidden_units_split_by_hand_are_equivalent(fx_equivalence, net):
-    fx_equivalence(net, X, ranks=by_hand(net), grads=True, samples=2)
+    fx_equivalence(net, X, **by_hand(net), grads=True, samples=2)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_hidden_units_split_by_hand_are_equivalent(fx_equivalence, net):
 )
 def test_a_fault_of_hidden_units_split_by_hand_is_told(fx_equivalence, net, fault, told):
     with pytest.raises(MismatchError, match=told):
-        fx_equivalence(net, X, ranks=by_hand(net, fault), grads=True)
+        fx_equivalence(net, X, **by_hand(net, fault), grads=True)
 
 
 def averaged(net, factor):
@@ -128,13 +129,13 @@ def averaged(net, factor):
 
 def test_gradients_averaged_over_data_are_those_of_the_whole_batch(fx_equivalence, net):
     step = lambda parameters: torch.optim.SGD(parameters, lr=0.1)  # noqa: E731
-    fx_equivalence(net, X, ranks=Ranks(averaged(net, 0.5), 2, batch=True, optimizer=step), grads=True)
+    fx_equivalence(net, X, ranks=2, build=averaged(net, 0.5), batch=True, optimizer=step, grads=True)
 
 
 @pytest.mark.parametrize(("factor", "times"), [(0.25, "averaged twice"), (1, "summed"), (0, "not reduced")])
 def test_gradients_of_another_factor_are_told(fx_equivalence, net, factor, times):
     with pytest.raises(MismatchError, match=r"gradient of up.weight \(rank 0-1\) has other values on the ranks"):
-        fx_equivalence(net, X, ranks=Ranks(averaged(net, factor), 2, batch=True), grads=True)
+        fx_equivalence(net, X, ranks=2, build=averaged(net, factor), batch=True, grads=True)
 
 
 def test_a_step_with_another_optimizer_is_told(fx_equivalence, net):
@@ -142,7 +143,7 @@ def test_a_step_with_another_optimizer_is_told(fx_equivalence, net):
         return torch.optim.SGD(parameters, lr=0.1 if not dist.is_initialized() else 0.2)
 
     with pytest.raises(MismatchError, match=r"parameter up.weight after a step \(rank 0-1\) has other values"):
-        fx_equivalence(net, X, ranks=Ranks(averaged(net, 0.5), 2, batch=True, optimizer=step), grads=True)
+        fx_equivalence(net, X, ranks=2, build=averaged(net, 0.5), batch=True, optimizer=step, grads=True)
 
 
 def test_a_mean_over_the_batch_is_the_mean_of_the_ranks(fx_equivalence, net):
@@ -154,31 +155,51 @@ def test_a_mean_over_the_batch_is_the_mean_of_the_ranks(fx_equivalence, net):
         def forward(self, x):
             return self.net(x).square().mean()
 
-    fx_equivalence(loss := Loss(), X, ranks=Ranks(averaged(loss, 0.5), 2, batch=True), grads=True)
+    fx_equivalence(loss := Loss(), X, ranks=2, build=averaged(loss, 0.5), batch=True, grads=True)
 
 
 @pytest.mark.parametrize("plan", [plans.tensor_parallel, plans.fully_sharded, plans.data_parallel])
 def test_plans_of_torch_are_equivalent(fx_equivalence, plan):
     pytest.importorskip("torch.distributed.tensor.parallel")
     batch = plan is not plans.tensor_parallel
-    fx_equivalence(plans.plain(), plans.inputs(), ranks=Ranks(plan, 2, batch=batch, timeout=200), grads=True)
+    fx_equivalence(plans.plain(), plans.inputs(), ranks=2, build=plan, batch=batch, timeout=200, grads=True)
 
 
 @pytest.mark.slow
 def test_a_plan_of_two_dimensions_is_equivalent(fx_equivalence):
-    ranks = Ranks(plans.two_dimensions, 4, mesh={"dp": 2, "tp": 2}, batch="dp", timeout=200)
-    fx_equivalence(plans.plain(), plans.inputs(), ranks=ranks, grads=True)
+    fx_equivalence(
+        plans.plain(),
+        plans.inputs(),
+        ranks=4,
+        build=plans.two_dimensions,
+        mesh={"dp": 2, "tp": 2},
+        batch="dp",
+        timeout=200,
+        grads=True,
+    )
+
+
+@needs_fake_group
+def test_a_captured_program_runs_on_as_many_ranks(fx_equivalence, fx_ranks):
+    programs = fx_ranks(plans.tensor_parallel, plans.inputs(), world_size=2)
+    fx_equivalence(plans.plain(), plans.inputs(), ranks=programs, timeout=200)
+
+
+def test_a_number_of_ranks_needs_a_builder(fx_equivalence, net):
+    with pytest.raises(ChoiceError, match=r"ranks=2 needs build=, a function that makes the model of a rank: fx_eq"):
+        fx_equivalence(net, X, ranks=2)
+    with pytest.raises(ChoiceError, match=r"build= makes the model of a rank; give ranks= as well"):
+        fx_equivalence(net, X, build=lambda rank: net)
 
 
 def test_other_weights_are_told_with_the_remedy(fx_equivalence, net):
     with pytest.raises(MismatchError, match=r"up.weight \(rank 0-1\) has other values in the ranks .*deepcopy"):
-        fx_equivalence(net, X, ranks=Ranks(lambda rank: Net(), 2))
+        fx_equivalence(net, X, ranks=2, build=lambda rank: Net())
 
 
 def test_a_part_that_no_rank_holds_is_told(fx_equivalence, net):
-    ranks = Ranks(lambda rank: SplitByHand(net, 0), 2)
     with pytest.raises(MismatchError) as caught:
-        fx_equivalence(net, X, ranks=ranks)
+        fx_equivalence(net, X, ranks=2, build=lambda rank: SplitByHand(net, 0))
     assert any(each.sentence() == "parameter up.weight (rank 0) has its part 2 of 2 on no rank"
                for each in caught.value.mismatches)  # fmt: skip
 
@@ -203,13 +224,13 @@ WIDE = torch.linspace(-1, 1, 128).reshape(32, 4)
 @pytest.mark.parametrize("batch", [True, False])
 @pytest.mark.parametrize("own", [True, False])
 def test_ranks_with_other_values_have_another_seed_and_ranks_with_equal_values_one(fx_equivalence, net, batch, own):
-    ranks = Ranks(lambda rank: Dropped(net, 7 + own * rank), 2, batch=batch)
+    ranks = {"ranks": 2, "build": lambda rank: Dropped(net, 7 + own * rank), "batch": batch}
     if batch == own:
-        fx_equivalence(Dropped(net), WIDE, ranks=ranks, modes="train")
+        fx_equivalence(Dropped(net), WIDE, **ranks, modes="train")
         return
     told = "the same elements as on rank 0 of different" if batch else "other elements than on rank 0 of equal"
     with pytest.raises(MismatchError, match=rf"dropout 1 of 1 \(rank 1\) drops {told} values: give"):
-        fx_equivalence(Dropped(net), WIDE, ranks=ranks, modes="train")
+        fx_equivalence(Dropped(net), WIDE, **ranks, modes="train")
 
 
 def test_a_rank_that_raises_ends_the_check_with_its_name(fx_equivalence, net):
@@ -220,21 +241,21 @@ def test_a_rank_that_raises_ends_the_check_with_its_name(fx_equivalence, net):
             return _Summed.apply(super().forward(x))
 
     with pytest.raises(RanksError, match=r"rank 1 of 2 failed in .*: KeyError: 'no shard'\nrank 0 waits in all_reduce"):
-        fx_equivalence(net, X, ranks=Ranks(lambda rank: Fails(), 2))
+        fx_equivalence(net, X, ranks=2, build=lambda rank: Fails())
 
 
 def test_a_check_that_could_not_fail_is_refused(fx_equivalence, net):
     for parameter in net.parameters():
         nn.init.zeros_(parameter)
     with pytest.raises(VacuousCheckError, match="a graph that gives zeros would pass"):
-        fx_equivalence(net, X, ranks=Ranks(lambda rank: net, 2))
+        fx_equivalence(net, X, ranks=2, build=lambda rank: net)
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"world_size": 1}, "a parallel program has a whole number of ranks from 2"),
-        ({"world_size": 4, "mesh": {"dp": 2}}, "mesh={'dp': 2} has 2 ranks, and world_size is 4"),
+        ({"world_size": 4, "mesh": {"dp": 2}}, "mesh={'dp': 2} has 2 ranks, and ranks= is 4"),
         ({"world_size": 2, "mesh": {"dp": 2}, "batch": "tp"}, "the mesh has no dimension 'tp'"),
     ],
 )
@@ -244,15 +265,15 @@ def test_a_world_that_cannot_be_is_refused(options, told):
 
 
 def test_options_of_graphs_are_refused(fx_equivalence, net):
-    ranks = Ranks(lambda rank: net, 2)
+    ranks = {"ranks": 2, "build": lambda rank: net}
     with pytest.raises(ChoiceError, match="cannot compare ranks= with search=: ranks run a program"):
-        fx_equivalence(net, X, ranks=ranks, search=3)
+        fx_equivalence(net, X, **ranks, search=3)
     with pytest.raises(ChoiceError, match=r"optimizer=.* give grads=True"):
-        fx_equivalence(net, X, ranks=Ranks(lambda rank: net, 2, optimizer=torch.optim.SGD))
+        fx_equivalence(net, X, ranks=2, build=lambda rank: net, optimizer=torch.optim.SGD)
     with pytest.raises(ChoiceError, match="the first input has a batch of 3"):
-        fx_equivalence(net, X[:3], ranks=Ranks(lambda rank: net, 2, batch=True))
+        fx_equivalence(net, X[:3], ranks=2, build=lambda rank: net, batch=True)
     with pytest.raises(EagerError, match="the forward of the model itself raised"):
-        fx_equivalence(net, X[:, :3], ranks=ranks)
+        fx_equivalence(net, X[:, :3], **ranks)
 
 
 def test_the_part_of_a_rank_follows_the_dimensions_of_the_mesh():

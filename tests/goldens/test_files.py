@@ -18,10 +18,13 @@ from pytest_fxgraph.goldens.files import (
     file_tested_by,
     full_id,
     golden_digest,
+    golden_of_all_ranks,
     golden_of_received,
     golden_path,
     goldens_below,
     is_received,
+    ranks_path,
+    ranks_served_by,
     read_received,
     received_path,
     variant_path,
@@ -262,3 +265,13 @@ def test_a_folder_or_a_missing_file_is_no_golden(tmp_path):
 def test_a_test_without_a_file_has_no_golden():
     with pytest.raises(GoldenNameError, match="the test has no file; use assert_graph_matches_golden with a path"):
         golden_path("", (), "test_f")
+
+
+def test_a_variant_for_ranks_names_them_and_belongs_to_its_golden():
+    golden = PurePosixPath("test_x/test_f@torch-2.13.yaml")
+    variant = ranks_path(golden, [6, 2, 1, 3])
+    assert variant.name == "test_f@torch-2.13@ranks-1-3_6.yaml"
+    assert ranks_served_by(variant) == {1, 2, 3, 6}
+    assert ranks_served_by(golden) == frozenset()
+    assert golden_of_all_ranks(variant) == golden
+    assert base_path(variant).name == "test_f.yaml"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_fxgraph.goldens import lock
-from pytest_fxgraph.goldens.lock import locked
+from pytest_fxgraph.goldens.lock import hold, is_held, locked
 
 
 @pytest.fixture(params=["folders", "files"])
@@ -111,3 +111,11 @@ def test_a_lock_that_windows_is_removing_is_waited_for_and_a_folder_without_perm
         raise AssertionError("there is no lock")
 
     assert len(slept) == 2 * is_there
+
+
+@pytest.mark.skipif(lock.fcntl is None, reason="this system has no locks of files")
+def test_a_held_file_is_free_once_its_descriptor_is_closed(tmp_path):
+    held = hold(tmp_path / "rank-1")
+    assert is_held(tmp_path / "rank-1")
+    os.close(held)
+    assert not is_held(tmp_path / "rank-1")

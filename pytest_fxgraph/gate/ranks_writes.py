@@ -1,0 +1,140 @@
+"""The goldens of all ranks of a launch: rank 0 gathers the outcomes, and one golden serves all ranks that agree.
+
+Ranks with another graph get a variant beside the golden, `<stem>@ranks-1-3.yaml`, one for each group of equal ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from pytest_fxgraph.gate.attempt import given_fields
+from pytest_fxgraph.gate.paths import shown, within_folder
+from pytest_fxgraph.goldens.files import golden_of_all_ranks, ranks_path
+from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.plain_data import record_of
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """The outcome of a golden of a finished test, of one rank."""
+
+    __test__ = False  # pytest collects no class of this name
+
+    outcome: Outcome
+    passed: bool
+    failed: bool
+
+    def to_data(self) -> list[Any]:
+        """Return the outcome as plain data."""
+        return [given_fields(self.outcome), self.passed, self.failed]
+
+    @classmethod
+    def of_data(cls, data: Sequence[Any]) -> TestOutcome:
+        """Read what `to_data` returned."""
+        return cls(record_of(Outcome, data[0]), bool(data[1]), bool(data[2]))
+
+
+@dataclass
+class GatheredGoldens:
+    """What rank 0 takes in place of the outcomes of all ranks, and the variants that no rank needs any more."""
+
+    taken: list[TestOutcome]
+    outdated: list[PurePosixPath]
+    errors: list[str]
+
+
+def gathered_goldens(
+    by_rank: Mapping[int, Sequence[TestOutcome]], store: GoldenStore, config: pytest.Config
+) -> GatheredGoldens:
+    """Put the outcomes of all ranks together; of a golden that is updated, each group of equal ranks has a file."""
+    found = GatheredGoldens([], [], [])
+    families: dict[tuple[str, PurePosixPath], dict[int, list[TestOutcome]]] = {}
+    for rank, outcomes in by_rank.items():
+        for each in outcomes:
+            golden = golden_of_all_ranks(PurePosixPath(each.outcome.golden))
+            families.setdefault((each.outcome.nodeid, golden), {}).setdefault(rank, []).append(each)
+    for (_, golden), family in families.items():
+        is_update = any(each.outcome.new_text is not None for outcomes in family.values() for each in outcomes)
+        if is_update and all(each.outcome.is_file for outcomes in family.values() for each in outcomes):
+            _divide(within_folder(str(golden), config), family, store, config, found)
+        else:
+            _join(family, found)
+    return found
+
+
+def _join(family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens) -> None:
+    """Take the outcomes of the lowest rank, and of other ranks those that differ from it."""
+    first, *others = sorted(family)
+    found.taken += family[first]
+    known = [_facts(each.outcome) for each in family[first]]
+    for rank in others:
+        for each in family[rank]:
+            outcome = each.outcome
+            if _facts(outcome) in known:
+                continue
+            if outcome.new_text is not None:  # an inline golden, or a row of a table
+                found.errors.append(
+                    f"cannot write {outcome.golden}: {outcome.nodeid} wants another text in it on rank {rank} than on "
+                    f"rank {first}, and it is one text for all ranks; compare files, which have variants for ranks"
+                )
+                continue
+            known.append(_facts(outcome))
+            golden = outcome.golden
+            if outcome.received is not None:
+                golden = str(ranks_path(golden_of_all_ranks(PurePosixPath(golden)), [rank]))
+            found.taken.append(
+                replace(each, outcome=replace(outcome, golden=golden, headline=f"rank {rank}: {outcome.headline}"))
+            )
+
+
+def _facts(outcome: Outcome) -> tuple[Any, ...]:
+    return outcome.status, outcome.headline, outcome.new_text, outcome.received, outcome.row
+
+
+def _divide(
+    place: PurePosixPath,
+    family: Mapping[int, Sequence[TestOutcome]],
+    store: GoldenStore,
+    config: pytest.Config,
+    found: GatheredGoldens,
+) -> None:
+    """Give each group of ranks with one text its file: the lowest rank's group the golden, the others a variant.
+
+    A rank whose test did not pass keeps all files as they are.
+    """
+    texts: dict[str, list[int]] = {}
+    for rank in sorted(family):
+        last = family[rank][-1]
+        if not last.passed:
+            found.taken += [replace(each, passed=False) for outcomes in family.values() for each in outcomes]
+            return
+        texts.setdefault(_text_of(last.outcome, store, config), []).append(rank)
+    groups = list(texts.items())
+    targets = {place if number == 0 else ranks_path(place, ranks): text for number, (text, ranks) in enumerate(groups)}
+    # Variants first: if this process is killed between two files, each rank finds a golden that it wrote or had.
+    for (target, text), (_, ranks) in reversed(list(zip(targets.items(), groups, strict=True))):
+        wanted = next((each for rank in ranks for each in family[rank] if each.outcome.new_text == text), None)
+        first = wanted or family[ranks[0]][-1]
+        path = shown(target, config)
+        digest = first.outcome.expected_digest if first.outcome.golden == path else store.digest(target)
+        if wanted is not None or digest is None or store.read(target) != text:
+            update = "new" if digest is None else "changed"
+            outcome = replace(first.outcome, golden=path, status="updated", new_text=text, expected_digest=digest)
+            first = replace(first, outcome=replace(outcome, update=update))
+        found.taken.append(first)
+    found.outdated += [
+        path for path, ranks in rank_variants(store, place).items() if path not in targets and ranks <= family.keys()
+    ]
+
+
+def _text_of(outcome: Outcome, store: GoldenStore, config: pytest.Config) -> str:
+    """Return the text that a rank wants in its golden: a new one, or the one that it matched."""
+    if outcome.new_text is not None:
+        return outcome.new_text
+    return store.read(within_folder(outcome.golden, config))

@@ -1,0 +1,90 @@
+"""Ranks that torchrun, mpirun or srun launched: who is one, and how results reach rank 0."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+
+import pytest
+
+from pytest_fxgraph.gate.launched_rank import Gathering, LaunchedRank, launched_rank
+
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "none",
+    "TORCHELASTIC_ERROR_FILE": "/tmp/torchelastic_x/none_y/attempt_0/1/error.json",
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "LOCAL_WORLD_SIZE": "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        (TORCHRUN, (1, 2, "torchrun --nproc-per-node 2 -m")),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, (2, 4, "mpirun -n 4 python -m")),
+        ({"PMI_RANK": "0", "PMI_SIZE": "3"}, (0, 3, "mpirun -n 3 python -m")),
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (1, 2, "srun -n 2 python -m")),
+    ],
+)
+def test_a_launcher_tells_the_rank_and_its_command(environ, place):
+    found = launched_rank(environ)
+    assert (found.rank, found.size, found.command) == place
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"RANK": "1", "WORLD_SIZE": "2"},  # set by hand: nobody launched a second process
+        {**TORCHRUN, "WORLD_SIZE": "1"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},  # a shell in a job, not a step of it
+        {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+        {**TORCHRUN, "FXGRAPH_INSIDE_RANK": "0"},  # started by a test of a rank
+    ],
+)
+def test_a_process_that_runs_alone_is_no_rank(environ):
+    assert launched_rank(environ) is None
+
+
+def test_ranks_of_one_launch_share_a_name_and_those_of_another_do_not():
+    other = {**TORCHRUN, "RANK": "0", "TORCHELASTIC_ERROR_FILE": "/tmp/torchelastic_x/none_y/attempt_0/0/error.json"}
+    later = {**TORCHRUN, "TORCHELASTIC_ERROR_FILE": "/tmp/torchelastic_x/none_z/attempt_0/1/error.json"}
+    assert launched_rank(TORCHRUN).launch == launched_rank(other).launch != launched_rank(later).launch
+
+
+def test_ranks_on_several_machines_are_refused():
+    with pytest.raises(pytest.UsageError, match=r"cannot gather the goldens of 4 ranks: 2 of them run on this machine"):
+        launched_rank({**TORCHRUN, "WORLD_SIZE": "4"})
+
+
+@pytest.fixture
+def launched(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("FXGRAPH_INSIDE_RANK", raising=False)
+    return lambda rank, size=3: Gathering(LaunchedRank(rank, size, "launch", ""))
+
+
+def test_results_of_all_ranks_reach_rank_0_and_no_file_stays(launched, tmp_path):
+    first, others = launched(0), [launched(1), launched(2)]
+    assert os.environ["FXGRAPH_INSIDE_RANK"]
+    for each in others:
+        each.deliver({"rank": each.rank})
+    assert first.gather() == ({1: {"rank": 1}, 2: {"rank": 2}}, [])
+    assert not list(tmp_path.iterdir())
+    assert "FXGRAPH_INSIDE_RANK" not in os.environ
+
+
+def test_rank_0_waits_for_a_rank_that_is_alive(launched):
+    first, other = launched(0, 2), launched(1, 2)
+    late = threading.Timer(0.3, other.deliver, ["late"])
+    late.start()
+    assert first.gather() == ({1: "late"}, [])
+
+
+def test_a_rank_that_ended_without_results_is_told(launched):
+    first, dead, other = launched(0), launched(1), launched(2)
+    os.close(dead._lock)  # as the system does at the end of a process
+    other.deliver([])
+    assert first.gather() == ({2: []}, [1])

@@ -1,0 +1,210 @@
+"""Goldens under torchrun: one golden for ranks that agree, variants for others; a rank that is killed loses none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from pytest_fxgraph.gate.ranks_writes import TestOutcome, gathered_goldens
+from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.report.outcome import Outcome
+
+needs_distributed = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torchrun")
+
+TESTS = """
+import os, signal
+import torch
+from torch import nn
+
+class Stage(nn.Module):
+    def __init__(self, stage):
+        super().__init__()
+        self.stage = stage
+
+    def forward(self, x):
+        return (torch.tanh, torch.relu, torch.sin)[self.stage](x)
+
+def test_stage(fx_golden):
+    assert Stage({stage}) == fx_golden
+
+def test_same(fx_golden):
+    {before}
+    assert Stage(0) == fx_golden
+"""
+RANK = "int(os.environ.get('RANK', 0))"
+
+
+def write_tests(pytester, stage=RANK, before="pass"):
+    pytester.path.joinpath("test_ranks.py").write_text(TESTS.format(stage=stage, before=before))
+    pytester.path.joinpath("pytest.ini").touch()
+
+
+def launch(pytester, *options, size=2):
+    """Run pytest as ranks of one launch, without torchrun's own start; return exit codes and outputs by rank."""
+    error_file = tempfile.mkdtemp(dir=pytester.path) + "/attempt/{}/error.json"
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *options]
+    processes = []
+    for rank in range(size):
+        environ = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+        environ |= {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_ERROR_FILE": error_file.format(rank)}
+        environ |= {"TMPDIR": str(pytester.path)}
+        output = subprocess.PIPE
+        processes.append(
+            subprocess.Popen(
+                command, env={**os.environ, **environ}, cwd=pytester.path, stdout=output, stderr=output, text=True
+            )
+        )
+    outputs = ["".join(process.communicate(timeout=300)) for process in processes]
+    return [process.returncode for process in processes], outputs
+
+
+def goldens(pytester) -> dict[str, str]:
+    """Return the golden files by name."""
+    folder = pytester.path / "golden" / "test_ranks"
+    return {file.name: file.read_text() for file in sorted(folder.iterdir())} if folder.exists() else {}
+
+
+@pytest.mark.slow
+def test_ranks_that_differ_have_variants_and_ranks_that_agree_one_golden(pytester):
+    write_tests(pytester, stage=f"min(1, {RANK})")
+
+    codes, outputs = launch(pytester, size=3)
+    assert codes == [1, 1, 1]
+    assert "torchrun --nproc-per-node 3 -m pytest --fx-update-golden test_ranks.py::test_stage" in outputs[1]
+    assert goldens(pytester) == {}
+
+    codes, outputs = launch(pytester, "--fx-update-golden", "--fx-report=report.json", size=3)
+    assert codes == [0, 0, 0], outputs
+    assert [*goldens(pytester)] == ["test_same.yaml", "test_stage.yaml", "test_stage@ranks-1-2.yaml"]
+    assert "tanh" in goldens(pytester)["test_stage.yaml"]
+    assert "relu" in goldens(pytester)["test_stage@ranks-1-2.yaml"]
+    assert "wrote golden/test_ranks/test_stage@ranks-1-2.yaml" in outputs[0]
+    assert "wrote" not in outputs[1]
+    assert not list(pytester.path.glob("fxgraph-ranks-*"))
+
+    codes, outputs = launch(pytester, "--fx-unused=fail", size=3)
+    assert codes == [0, 0, 0], outputs
+
+    # Rank 2 becomes another one, and rank 1 agrees with rank 0.
+    write_tests(pytester, stage=f"max(0, 2 * ({RANK} - 1))")
+    codes, outputs = launch(pytester, "--fx-received", size=3)
+    assert codes == [0, 1, 1], outputs
+    assert sorted(file.name for file in pytester.path.rglob("*.received.yaml")) == [
+        "test_stage@ranks-1.received.yaml",
+        "test_stage@ranks-2.received.yaml",
+    ]
+    codes, _ = launch(pytester, "--fx-update-golden", size=3)
+    assert codes == [0, 0, 0]
+    kept = [name for name in goldens(pytester) if "received" not in name]
+    assert kept == ["test_same.yaml", "test_stage.yaml", "test_stage@ranks-2.yaml"]
+    assert "sin" in goldens(pytester)["test_stage@ranks-2.yaml"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_rank_that_is_killed_during_an_update_loses_no_golden(pytester, killed):
+    write_tests(pytester)
+    assert launch(pytester, "--fx-update-golden")[0] == [0, 0]
+    before = goldens(pytester)
+
+    kill = f"os.environ['RANK'] == '{killed}' and os.kill(os.getpid(), signal.SIGKILL)"
+    write_tests(pytester, stage="2", before=kill)
+    codes, outputs = launch(pytester, "--fx-update-golden")
+
+    assert codes[killed] < 0
+    assert goldens(pytester) == before
+    if killed == 1:
+        assert codes[0] == 1
+        assert "cannot gather the goldens of 2 ranks: rank 1 ended without its results" in outputs[0]
+
+
+@pytest.mark.slow
+def test_a_test_that_fails_on_one_rank_updates_no_golden(pytester):
+    write_tests(pytester, before="assert os.environ['RANK'] == '0'")
+
+    codes, outputs = launch(pytester, "--fx-update-golden")
+
+    assert codes == [0, 1], outputs
+    assert [*goldens(pytester)] == ["test_stage.yaml", "test_stage@ranks-1.yaml"]
+
+
+def outcome(text=None, *, golden="golden/test_x/test_f.yaml", passed=True, **facts):
+    facts = {"status": "updated" if text else "matched", **facts}
+    made = Outcome("test_x.py::test_f", golden, "structure", new_text=text, update="new" if text else "none", **facts)
+    return TestOutcome.of_data(TestOutcome(made, passed, not passed).to_data())
+
+
+@pytest.fixture
+def gather(pytester):
+    """Return a function that gathers the outcomes of ranks, and the store of their goldens."""
+    config = pytester.parseconfigure()
+    store = GoldenStore(pytester.path / "golden")
+
+    def gathered(*by_rank):
+        return gathered_goldens({rank: [each] for rank, each in enumerate(by_rank)}, store, config)
+
+    return gathered, store
+
+
+def told(gathered) -> dict[str, str | None]:
+    return {each.outcome.golden.rpartition("/")[2]: each.outcome.new_text for each in gathered.taken}
+
+
+def test_one_file_serves_all_ranks_that_agree_and_variants_are_written_first(gather):
+    gathered, _ = gather
+    assert told(gathered(outcome("a"), outcome("a"))) == {"test_f.yaml": "a"}
+    found = gathered(outcome("a"), outcome("b"), outcome("a"), outcome("b"))
+    assert [*told(found).items()] == [("test_f@ranks-1_3.yaml", "b"), ("test_f.yaml", "a")]
+
+
+def test_a_rank_that_matched_keeps_its_golden_where_rank_0_writes_another(gather):
+    gathered, store = gather
+    store.write("test_x/test_f.yaml", "old")
+    found = gathered(outcome("new"), outcome())
+    assert told(found) == {"test_f.yaml": "new", "test_f@ranks-1.yaml": "old"}
+
+
+def test_a_variant_that_no_rank_needs_is_removed_unless_it_serves_ranks_of_another_launch(gather):
+    gathered, store = gather
+    for name in ("test_f.yaml", "test_f@ranks-1.yaml", "test_f@ranks-1-7.yaml"):
+        store.write(f"test_x/{name}", "old")
+    found = gathered(outcome("new"), outcome("new", golden="golden/test_x/test_f@ranks-1.yaml"))
+    assert told(found) == {"test_f.yaml": "new"}
+    assert [each.name for each in found.outdated] == ["test_f@ranks-1.yaml"]
+
+
+def test_a_test_that_failed_on_a_rank_writes_nothing(gather):
+    gathered, _ = gather
+    assert not any(each.passed for each in gathered(outcome("a"), outcome("b", passed=False)).taken)
+
+
+def test_an_equal_mismatch_is_told_once_and_another_with_its_rank(gather):
+    gathered, _ = gather
+    found = gathered(*[outcome(status="mismatch", headline=text) for text in ("x", "x", "y")])
+    assert [each.outcome.headline for each in found.taken] == ["x", "rank 2: y"]
+
+
+def test_two_texts_for_one_inline_golden_are_an_error(gather):
+    gathered, _ = gather
+    found = gathered(outcome("a", inline={}), outcome("b", inline={}))
+    assert told(found) == {"test_f.yaml": "a"}
+    assert "wants another text in it on rank 1 than on rank 0" in found.errors[0]
+
+
+@needs_distributed
+def test_two_stages_under_torchrun_update_and_then_match(pytester):
+    write_tests(pytester)
+    for options in (["--fx-update-golden"], []):
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        done = subprocess.run(
+            [*command, "-m", "pytest", *options], cwd=pytester.path, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert [*goldens(pytester)] == ["test_same.yaml", "test_stage.yaml", "test_stage@ranks-1.yaml"]
+    assert not list(Path(tempfile.gettempdir()).glob("fxgraph-ranks-*/rank-1.json"))
