@@ -85,7 +85,7 @@ class Redistributed(nn.Module):
     def forward(self, x):
         from torch.distributed.tensor import DTensor, Replicate, Shard
 
-        whole = DTensor.from_local_part(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
+        whole = DTensor.from_local(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
         return whole.redistribute(placements=[Shard(1)]).to_local_part()
 
 
