@@ -86,7 +86,7 @@ class Redistributed(nn.Module):
         from torch.distributed.tensor import DTensor, Replicate, Shard
 
         whole = DTensor.from_local(x, mesh_of(tp=4), [Replicate()], run_check=False).relu()
-        return whole.redistribute(placements=[Shard(1)]).to_local_part()
+        return whole.redistribute(placements=[Shard(1)]).to_local()
 
 
 def test_a_rank_does_not_see_the_mesh_of_an_earlier_rank(fx_ranks):
