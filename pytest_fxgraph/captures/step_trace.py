@@ -7,6 +7,7 @@ tensor of the state for a constant; the graph gets the name of the state whose m
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ def traced_step(
             parameter.grad = None
     inputs = [part for value in leaves for _, part in tensor_parts(value)]
     with one_mode_for_values([*inputs, *state.parameters.values()]):
-        with _followed_parameters(), collectives_noted():
+        with _followed_parameters(), collectives_noted(), _compiled_parts_as_written():
             made = traced_by_make_fx(run, inputs, is_symbolic=False, decompositions=decompositions)
         graph_module: fxcore.GraphModule = interop.from_torch(made)
         _without_profiler(graph_module.graph)
@@ -123,6 +124,15 @@ def _summed(outputs: Any) -> torch.Tensor:
     for value in floating[1:]:
         total = total + value.sum()
     return total
+
+
+def _compiled_parts_as_written() -> contextlib.AbstractContextManager[None]:
+    """Let compiled models and parts run as they are written, because make_fx does not see into compiled code."""
+    config: Any = sys.modules.get("torch._dynamo.config")  # an import would take seconds, and nothing is compiled yet
+    if not hasattr(config, "error_on_nested_fx_trace"):
+        return contextlib.nullcontext()
+    patched: contextlib.AbstractContextManager[None] = config.patch(error_on_nested_fx_trace=False)
+    return patched
 
 
 @contextlib.contextmanager

@@ -101,3 +101,11 @@ def test_make_fx_leaves_the_state_of_a_fully_sharded_model_in_place_without_a_st
         names = state_names(graph_of_step(parallel_plans.fully_sharded(0), None))
     assert "blocks.0.up.weight._local_tensor" in names
     assert not any(name.startswith(("_param_constant", "_tensor_constant")) for name in names)
+
+
+def test_a_compiled_model_runs_as_it_is_written():
+    with fake_group(size=2):
+        compiled = graph_of_step(torch.compile(with_numbers(parallel_plans.tensor_parallel(0))), Step())
+    names = state_names(compiled)
+    assert len(names) == 14
+    assert "_orig_mod.blocks.0.up.weight._local_tensor" in names
