@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.report.printable import counted
 
 _LONGEST_BLOCK = 64  # rows; a longer repetition stays unfolded
 _NUMBER_OF_BLOCK = re.compile(r"(?<=[.\[_])\d+|^\d+")
@@ -53,7 +54,7 @@ def _totals(rows: Sequence[Row], ranks: Sequence[int]) -> Iterator[str]:
     for group in dict.fromkeys(row.group for row in rows):
         own = [row for row in rows if row.group == group]
         yield (
-            f"total on {group}, {who}: {len(own)} collectives, {sum(row.bytes for row in own):,} bytes, "
+            f"total on {group}, {who}: {counted(len(own), 'collective')}, {sum(row.bytes for row in own):,} bytes, "
             f"{sum(row.sent for row in own):,} sent"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from pytest_fxgraph.document.collective_names import collective_kind
 from pytest_fxgraph.ranks.collectives import arguments_of, group_argument, kind_of
-from pytest_fxgraph.report.printable import listed
+from pytest_fxgraph.report.printable import counted, listed
 
 _WAITS = ("wait", "wait_tensor")
 
@@ -42,6 +43,16 @@ class CollectiveOrder:
         found = [node for node in nodes if kind_of(node) is not None]
         lineages = _lineages(nodes) if found else {}
         return CollectiveOrder(tuple([_call(node, lineages) for node in found]))
+
+    def warn_of_fake_values(self, name: str) -> None:
+        """Warn if values of collectives cannot differ, because the group of this process exchanges nothing."""
+        distributed: Any = torch.distributed
+        if self.calls and distributed.is_initialized() and distributed.get_backend() == "fake":
+            warnings.warn(
+                f"{name}: the order of {counted(len(self.calls), 'collective')} was checked, and their values were "
+                "not: torch's fake process group exchanges nothing; compare values on real ranks",
+                stacklevel=2,
+            )
 
     def harm(self, after: CollectiveOrder) -> str | None:
         """Return in words how a pass breaks the order; None if it keeps it.

@@ -139,6 +139,7 @@ class GraphFacts:
                 f"{name} lost the {listed(lost, 3)}; leave a module with hooks or its own forward as it is, move the "
                 "hook to the module that takes its place, or check the pass with may_change=('hooks',) if that is meant"
             )
+        self.collectives.warn_of_fake_values(name)
         harm = None if "collectives" in may_change else self.collectives.harm(after.collectives)
         if harm is not None:
             raise AssertionError(
