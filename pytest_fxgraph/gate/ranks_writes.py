@@ -16,6 +16,7 @@ from pytest_fxgraph.gate.attempt import given_fields
 from pytest_fxgraph.gate.paths import shown, within_folder
 from pytest_fxgraph.goldens.files import golden_of_all_ranks, ranks_path
 from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
+from pytest_fxgraph.ranks.spans import ranks_text
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.plain_data import record_of
 
@@ -87,7 +88,7 @@ def _join(family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens) -
             known.append(_facts(outcome))
             golden = outcome.golden
             if outcome.received is not None:
-                golden = str(ranks_path(golden_of_all_ranks(PurePosixPath(golden)), [rank]))
+                golden = str(ranks_path(golden_of_all_ranks(PurePosixPath(golden)), str(rank)))
             found.taken.append(
                 replace(each, outcome=replace(outcome, golden=golden, headline=f"rank {rank}: {outcome.headline}"))
             )
@@ -116,9 +117,9 @@ def _divide(
             return
         texts.setdefault(_text_of(last.outcome, store, config), []).append(rank)
     groups = list(texts.items())
-    targets = {place if number == 0 else ranks_path(place, ranks): text for number, (text, ranks) in enumerate(groups)}
+    targets = [place, *[ranks_path(place, ranks_text(ranks)) for _, ranks in groups[1:]]]
     # Variants first: if this process is killed between two files, each rank finds a golden that it wrote or had.
-    for (target, text), (_, ranks) in reversed(list(zip(targets.items(), groups, strict=True))):
+    for target, (text, ranks) in reversed(list(zip(targets, groups, strict=True))):
         wanted = next((each for rank in ranks for each in family[rank] if each.outcome.new_text == text), None)
         first = wanted or family[ranks[0]][-1]
         path = shown(target, config)

@@ -41,7 +41,7 @@ RANK = "int(os.environ.get('RANK', 0))"
 
 
 def write_tests(pytester, stage=RANK, before="pass"):
-    pytester.path.joinpath("test_ranks.py").write_text(TESTS.format(stage=stage, before=before))
+    pytester.path.joinpath("test_ranks.py").write_text(TESTS.format(stage=stage, before=before), encoding="utf-8")
     pytester.path.joinpath("pytest.ini").touch()
 
 
@@ -67,7 +67,7 @@ def launch(pytester, *options, size=2):
 def goldens(pytester) -> dict[str, str]:
     """Return the golden files by name."""
     folder = pytester.path / "golden" / "test_ranks"
-    return {file.name: file.read_text() for file in sorted(folder.iterdir())} if folder.exists() else {}
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.iterdir())} if folder.exists() else {}
 
 
 @pytest.mark.slow
