@@ -101,7 +101,7 @@ def test_ranks_that_differ_have_variants_and_ranks_that_agree_one_golden(pyteste
     ]
     codes, _ = launch(pytester, "--fx-update-golden", size=3)
     assert codes == [0, 0, 0]
-    kept = [name for name in goldens(pytester) if "received" not in name]
+    kept = [*goldens(pytester)]  # no received file either
     assert kept == ["test_same.yaml", "test_stage.yaml", "test_stage@ranks-2.yaml"]
     assert "sin" in goldens(pytester)["test_stage@ranks-2.yaml"]
 
@@ -176,6 +176,15 @@ def test_a_variant_that_no_rank_needs_is_removed_unless_it_serves_ranks_of_anoth
         store.write(f"test_x/{name}", "old")
     found = gathered(outcome("new"), outcome("new", golden="golden/test_x/test_f@ranks-1.yaml"))
     assert told(found) == {"test_f.yaml": "new"}
+    assert [each.name for each in found.outdated] == ["test_f@ranks-1.yaml"]
+
+
+def test_a_rank_that_comes_to_agree_with_its_golden_writes_nothing(gather):
+    gathered, store = gather
+    store.write("test_x/test_f.yaml", "old")
+    store.write("test_x/test_f@ranks-1.yaml", "other")
+    found = gathered(outcome(), outcome("old", golden="golden/test_x/test_f@ranks-1.yaml"))
+    assert told(found) == {"test_f.yaml": None}
     assert [each.name for each in found.outdated] == ["test_f@ranks-1.yaml"]
 
 
