@@ -6,16 +6,19 @@ Ranks with another graph get a variant beside the golden, `<stem>@ranks-1-3.yaml
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 
+from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.gate.attempt import given_fields
 from pytest_fxgraph.gate.paths import shown, within_folder
-from pytest_fxgraph.goldens.files import golden_of_all_ranks, ranks_path
+from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_path
 from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
+from pytest_fxgraph.ranks.spans import ranks_text
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.plain_data import record_of
 
@@ -87,14 +90,13 @@ def _join(family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens) -
             known.append(_facts(outcome))
             golden = outcome.golden
             if outcome.received is not None:
-                golden = str(ranks_path(golden_of_all_ranks(PurePosixPath(golden)), [rank]))
-            found.taken.append(
-                replace(each, outcome=replace(outcome, golden=golden, headline=f"rank {rank}: {outcome.headline}"))
-            )
+                golden = str(ranks_path(golden_of_all_ranks(PurePosixPath(golden)), str(rank)))
+            headline = outcome.headline and f"rank {rank}: {outcome.headline}"
+            found.taken.append(replace(each, outcome=replace(outcome, golden=golden, headline=headline)))
 
 
 def _facts(outcome: Outcome) -> tuple[Any, ...]:
-    return outcome.status, outcome.headline, outcome.new_text, outcome.received, outcome.row
+    return outcome.golden, outcome.status, outcome.headline, outcome.new_text, outcome.received, outcome.row
 
 
 def _divide(
@@ -116,21 +118,29 @@ def _divide(
             return
         texts.setdefault(_text_of(last.outcome, store, config), []).append(rank)
     groups = list(texts.items())
-    targets = {place if number == 0 else ranks_path(place, ranks): text for number, (text, ranks) in enumerate(groups)}
+    targets = [place, *[ranks_path(place, ranks_text(ranks)) for _, ranks in groups[1:]]]
     # Variants first: if this process is killed between two files, each rank finds a golden that it wrote or had.
-    for (target, text), (_, ranks) in reversed(list(zip(targets.items(), groups, strict=True))):
+    for target, (text, ranks) in reversed(list(zip(targets, groups, strict=True))):
         wanted = next((each for rank in ranks for each in family[rank] if each.outcome.new_text == text), None)
         first = wanted or family[ranks[0]][-1]
-        path = shown(target, config)
-        digest = first.outcome.expected_digest if first.outcome.golden == path else store.digest(target)
-        if wanted is not None or digest is None or store.read(target) != text:
-            update = "new" if digest is None else "changed"
-            outcome = replace(first.outcome, golden=path, status="updated", new_text=text, expected_digest=digest)
-            first = replace(first, outcome=replace(outcome, update=update))
-        found.taken.append(first)
+        path, current = shown(target, config), _content(store, target)
+        outcome = replace(first.outcome, golden=path, status="matched", new_text=None, update="none")
+        if current != text:
+            digest = None if current is None else golden_digest(current.encode())
+            digest = first.outcome.expected_digest if first.outcome.golden == path else digest
+            update = "new" if current is None else "changed"
+            outcome = replace(outcome, status="updated", new_text=text, update=update, expected_digest=digest)
+        found.taken.append(replace(first, outcome=outcome))
     found.outdated += [
         path for path, ranks in rank_variants(store, place).items() if path not in targets and ranks <= family.keys()
     ]
+
+
+def _content(store: GoldenStore, target: PurePosixPath) -> str | None:
+    """Return the text of a golden; None if there is none, or none that can be read."""
+    with suppress(GoldenError):
+        return store.read(target)
+    return None
 
 
 def _text_of(outcome: Outcome, store: GoldenStore, config: pytest.Config) -> str:

@@ -210,6 +210,7 @@ class GoldenSession:
             self._commit(each.outcome, None, passed=each.passed and not lost, failed=each.failed)
         for path in () if lost or self.errors else gathered.outdated:
             self._store.remove(path)
+            self._store.remove(received_path(path))
         return not lost and all(results["passed"] for results in others.values())
 
     def finish(self, record: RunRecord | None) -> None:

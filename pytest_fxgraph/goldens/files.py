@@ -178,16 +178,9 @@ def variant_suffix(torch_version: str) -> str:
     return f"@torch-{minor[0] if minor is not None else torch_version}"
 
 
-def ranks_path(golden: P, ranks: Sequence[int]) -> P:
-    """Return the path of the variant that serves some ranks of a launch: `<stem>@ranks-1-3_6.yaml`."""
-    spans: list[list[int]] = []
-    for rank in sorted(ranks):
-        if spans and spans[-1][-1] == rank - 1:
-            spans[-1].append(rank)
-        else:
-            spans.append([rank])
-    text = "_".join([f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans])
-    return golden.with_name(f"{golden.name.removesuffix(SUFFIX)}@ranks-{text}{SUFFIX}")
+def ranks_path(golden: P, ranks: str) -> P:
+    """Return the path of the variant that serves some ranks of a launch, given as "1-3, 6"."""
+    return golden.with_name(f"{golden.name.removesuffix(SUFFIX)}@ranks-{ranks.replace(', ', '_')}{SUFFIX}")
 
 
 def ranks_served_by(golden: PurePath) -> frozenset[int]:

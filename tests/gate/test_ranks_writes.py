@@ -41,7 +41,7 @@ RANK = "int(os.environ.get('RANK', 0))"
 
 
 def write_tests(pytester, stage=RANK, before="pass"):
-    pytester.path.joinpath("test_ranks.py").write_text(TESTS.format(stage=stage, before=before))
+    pytester.path.joinpath("test_ranks.py").write_text(TESTS.format(stage=stage, before=before), encoding="utf-8")
     pytester.path.joinpath("pytest.ini").touch()
 
 
@@ -67,7 +67,7 @@ def launch(pytester, *options, size=2):
 def goldens(pytester) -> dict[str, str]:
     """Return the golden files by name."""
     folder = pytester.path / "golden" / "test_ranks"
-    return {file.name: file.read_text() for file in sorted(folder.iterdir())} if folder.exists() else {}
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.iterdir())} if folder.exists() else {}
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_ranks_that_differ_have_variants_and_ranks_that_agree_one_golden(pyteste
     ]
     codes, _ = launch(pytester, "--fx-update-golden", size=3)
     assert codes == [0, 0, 0]
-    kept = [name for name in goldens(pytester) if "received" not in name]
+    kept = [*goldens(pytester)]  # no received file either
     assert kept == ["test_same.yaml", "test_stage.yaml", "test_stage@ranks-2.yaml"]
     assert "sin" in goldens(pytester)["test_stage@ranks-2.yaml"]
 
@@ -176,6 +176,15 @@ def test_a_variant_that_no_rank_needs_is_removed_unless_it_serves_ranks_of_anoth
         store.write(f"test_x/{name}", "old")
     found = gathered(outcome("new"), outcome("new", golden="golden/test_x/test_f@ranks-1.yaml"))
     assert told(found) == {"test_f.yaml": "new"}
+    assert [each.name for each in found.outdated] == ["test_f@ranks-1.yaml"]
+
+
+def test_a_rank_that_comes_to_agree_with_its_golden_writes_nothing(gather):
+    gathered, store = gather
+    store.write("test_x/test_f.yaml", "old")
+    store.write("test_x/test_f@ranks-1.yaml", "other")
+    found = gathered(outcome(), outcome("old", golden="golden/test_x/test_f@ranks-1.yaml"))
+    assert told(found) == {"test_f.yaml": None}
     assert [each.name for each in found.outdated] == ["test_f@ranks-1.yaml"]
 
 

@@ -269,7 +269,7 @@ def test_a_test_without_a_file_has_no_golden():
 
 def test_a_variant_for_ranks_names_them_and_belongs_to_its_golden():
     golden = PurePosixPath("test_x/test_f@torch-2.13.yaml")
-    variant = ranks_path(golden, [6, 2, 1, 3])
+    variant = ranks_path(golden, "1-3, 6")
     assert variant.name == "test_f@torch-2.13@ranks-1-3_6.yaml"
     assert ranks_served_by(variant) == {1, 2, 3, 6}
     assert ranks_served_by(golden) == frozenset()

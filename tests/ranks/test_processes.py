@@ -41,7 +41,7 @@ def _children() -> set[str]:
     found = set()
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            if file.read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
+            if file.read_text(encoding="utf-8").rpartition(")")[2].split()[1] == str(os.getpid()):
                 found.add(file.parent.name)
     return found
 
@@ -172,13 +172,14 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path):
         f"    (pathlib.Path({str(tmp_path)!r}) / f'pid-{{rank}}').write_text(str(os.getpid()))\n"
         "    while True:\n"
         "        time.sleep(0.01)\n"
-        "run_on_ranks(loops, 2, timeout=300)\n"
+        "run_on_ranks(loops, 2, timeout=300)\n",
+        encoding="utf-8",
     )
     with subprocess.Popen([sys.executable, str(script)], env={**os.environ, "TMPDIR": str(tmp_path)}) as parent:
         files = [tmp_path / "pid-0", tmp_path / "pid-1"]
-        _wait_until(lambda: all(file.exists() and file.read_text() for file in files))
+        _wait_until(lambda: all(file.exists() and file.read_text(encoding="utf-8") for file in files))
         parent.kill()
-    _wait_until(lambda: not any(Path("/proc", file.read_text()).exists() for file in files))
+    _wait_until(lambda: not any(Path("/proc", file.read_text(encoding="utf-8")).exists() for file in files))
     for each in [*files, script]:
         each.unlink()
     for folder in tmp_path.glob("fxgraph-ranks-*"):  # nobody can remove the folder of a killed process
