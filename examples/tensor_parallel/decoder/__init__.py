@@ -1,0 +1,1 @@
+"""A small decoder, and its plan for tensor parallelism."""
