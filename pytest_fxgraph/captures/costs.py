@@ -35,7 +35,9 @@ def with_costs(
     module: Any = root if getattr(root, "graph", None) is graph else fxcore.GraphModule(root, graph)
     graphs = graphs_of_capture(module)
     if graphs:
-        return replace(document, cost=_together({name: _cost_of_captured(each) for name, each in graphs.items()}))
+        return replace(
+            document, cost=_together({name: cost_block(costs_of_captured(each)) for name, each in graphs.items()})
+        )
     if example_inputs is None and not example_kwargs:
         arguments = example_arguments(graph)
         if arguments is None:
@@ -48,13 +50,14 @@ def with_costs(
     return replace(document, cost=costs_on(module, arguments))
 
 
-def _cost_of_captured(graph_module: Any) -> CostBlock:
+def costs_of_captured(graph_module: Any) -> GraphCosts:
+    """Return the costs of a graph that knows its shapes. Raises CaptureError if it does not, or does not run."""
     arguments = example_arguments(graph_module.graph)
     if arguments is None:
         raise CaptureError(
             f"cannot count what {type(graph_module).__name__} costs: the shapes of its inputs are not known"
         )
-    return costs_on(graph_module, arguments)
+    return _costs(graph_module, arguments)
 
 
 def _together(blocks: Mapping[str, CostBlock]) -> CostBlock:

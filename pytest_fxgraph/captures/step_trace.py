@@ -19,7 +19,7 @@ import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.collective_trace import PROXIES, collectives_noted
 from pytest_fxgraph.captures.state_names import placed, reassembled, tensor_parts
-from pytest_fxgraph.captures.torch_internals import part_of_torch, traced_by_make_fx
+from pytest_fxgraph.captures.torch_internals import one_mode_for_values, part_of_torch, traced_by_make_fx
 from pytest_fxgraph.errors import CaptureError
 
 
@@ -56,14 +56,13 @@ def traced_step(
         _register_hooks(model, scratch)
         for parameter in state.parameters.values():
             parameter.grad = None
-    with _followed_parameters(), collectives_noted():
-        inputs = [part for value in leaves for _, part in tensor_parts(value)]
-        made = traced_by_make_fx(
-            run, inputs, is_symbolic=False, decompositions=decompositions, state=[*state.parameters.values()]
-        )
-    graph_module: fxcore.GraphModule = interop.from_torch(made)
-    _without_profiler(graph_module.graph)
-    _name_constants(graph_module, state, scratch)
+    inputs = [part for value in leaves for _, part in tensor_parts(value)]
+    with one_mode_for_values([*inputs, *state.parameters.values()]):
+        with _followed_parameters(), collectives_noted():
+            made = traced_by_make_fx(run, inputs, is_symbolic=False, decompositions=decompositions)
+        graph_module: fxcore.GraphModule = interop.from_torch(made)
+        _without_profiler(graph_module.graph)
+        _name_constants(graph_module, state, scratch)
     graph_module.recompile()
     return graph_module
 

@@ -419,16 +419,15 @@ def traced_by_make_fx(
     *,
     is_symbolic: bool,
     decompositions: Mapping[Any, Any] | None,
-    state: Sequence[torch.Tensor] = (),
 ) -> Any:
-    """Return the graph module that make_fx records of a function. `state` are tensors that the function reads."""
+    """Return the graph module that make_fx records of a function."""
     make_fx = part_of_torch("torch.fx.experimental.proxy_tensor", "make_fx", "frontend 'make_fx'")
     mode = "symbolic" if is_symbolic else "real"
-    with contextlib.nullcontext() if is_symbolic else _one_mode_for_values([*args, *state]):
+    with contextlib.nullcontext() if is_symbolic else one_mode_for_values(args):
         return make_fx(function, dict(decompositions) if decompositions else None, tracing_mode=mode)(*args)
 
 
-def _one_mode_for_values(tensors: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
+def one_mode_for_values(tensors: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
     """Let make_fx describe the values of all nodes in one mode of fake tensors.
 
     make_fx makes a mode for each node otherwise, and each mode keeps a stack of Python's frames. A capture of a decoder

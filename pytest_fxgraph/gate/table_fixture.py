@@ -28,6 +28,7 @@ from pytest_fxgraph.goldens.files import golden_path, variant_path, variant_path
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import check_rules, differences
 from pytest_fxgraph.goldens.table_rows import Row, decode_table, digest_of, encode_table, number_text
+from pytest_fxgraph.ranks.rank_programs import RankPrograms
 from pytest_fxgraph.report.change_data import change_data
 from pytest_fxgraph.report.change_text import describe_change, describe_place
 from pytest_fxgraph.report.clusters import key_of
@@ -255,7 +256,7 @@ class TableExpectation(Expectation):
         frontend = settings.value_of(settings.FRONTEND, self._item, self._options.get("frontend"))
         adapt = Hooks.of_test(self._item).adapt
         with captured_by(frontend, subject, inputs, kwargs, adapt) as given:
-            if isinstance(given, Capture):
+            if isinstance(given, (Capture, RankPrograms)):
                 return given
             return to_graph_module(given, adapt, example_inputs=inputs, example_kwargs=kwargs)
 

@@ -20,6 +20,7 @@ from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED, QUANTIZED
 from pytest_fxgraph.goldens.table_rows import KEYS, Values
+from pytest_fxgraph.ranks.rank_programs import RankPrograms
 
 # The column of a table that counts a finding, by the kind of the finding.
 COLUMN_OF_FINDING = {"break": "breaks", "recompile": "recompiles", "skipped": "skipped", "fallback": "fallbacks"}
@@ -27,7 +28,7 @@ _GRANULARITY = re.compile(r"\] (?:as [^:(]*)?(?:per (?:tensor|channel)|in groups
 
 
 def numbers_of(subject: Any) -> dict[str, int | float]:
-    """Count the graphs, breaks, operators, nodes and quantized tensors of a capture or graph module.
+    """Count the graphs, breaks, operators, nodes and quantized tensors of a capture, graph module or program of ranks.
 
     Raises CaptureError for a capture without any graph, and where torch does not tell of breaks.
     """
@@ -56,6 +57,8 @@ def findings_of(subject: Any) -> list[Change]:
 
 
 def _graphs_of(subject: Any) -> list[Any]:
+    if isinstance(subject, RankPrograms):
+        return [subject.programs[group.ranks[0]].readable for group in subject.groups]
     return subject.graphs if isinstance(subject, Capture) else [subject]
 
 
@@ -67,11 +70,13 @@ def _nodes_in(document: GraphDocument) -> int:
 def costs_of(
     subject: Any, example_inputs: object, example_kwargs: Mapping[str, Any] | None, *, is_asked: bool
 ) -> dict[str, int | float]:
-    """Return the costs of all graphs of a subject together; of the peaks of memory the highest.
+    """Return the costs of all graphs of a subject together; of the peaks of memory the highest. Of ranks, the largest.
 
     Nothing for a graph whose shapes nobody knows, unless costs are asked for: then that raises CaptureError, as does a
     graph that cannot be counted.
     """
+    if isinstance(subject, RankPrograms):
+        return subject.cost.largest
     if isinstance(subject, Capture):  # its graphs know their values, and may take other inputs than the model
         example_inputs, example_kwargs = None, None
     blocks = [_costs_of(graph, example_inputs, example_kwargs) for graph in _graphs_of(subject)]

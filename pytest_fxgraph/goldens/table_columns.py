@@ -23,8 +23,11 @@ COUNTED: Mapping[str, str] = {
 }
 # Columns of costs. A table counts all "nodes", with nodes that only pick an item.
 COSTS = (*(metric for metric in METRICS if metric != "nodes"), "uncounted")
+# Columns of a program of ranks: the memory of one rank. Each collective of each group has a column of its own.
+RANK_MEMORY = ("memory_parameters", "memory_gradients", "memory_optimizer")
+SENT_BYTES = "sent_bytes_"  # begins the names of these columns
 QUANTIZED = "quantized"  # tensors; a row without quantized tensors does not have this column
-_LOWER_IS_BETTER = frozenset((*COUNTED, *COSTS))
+_LOWER_IS_BETTER = frozenset((*COUNTED, *COSTS, *RANK_MEMORY))
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class ColumnRule:
 
 def rule_of(column: str, tolerance: Mapping[str, Any], better: Mapping[str, str]) -> ColumnRule:
     """Read the rule of a column from the options of a test. Raises ChoiceError for a wrong word or number."""
-    direction = better.get(column, "lower" if column in _LOWER_IS_BETTER else None)
+    is_lower_better = column in _LOWER_IS_BETTER or column.startswith(SENT_BYTES)
+    direction = better.get(column, "lower" if is_lower_better else None)
     if direction not in (None, "lower", "higher"):
         raise ChoiceError(f"better={{{column!r}: {direction!r}}} is neither 'lower' nor 'higher'")
     given = tolerance.get(column, 0)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pytest_fxgraph.choices import Frontend, Mode
 from pytest_fxgraph.errors import ChoiceError, RanksError
+from pytest_fxgraph.ranks.memory import check_optimizer
 from pytest_fxgraph.ranks.rank_program import ProgramRequest, World, captured_program
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
 
@@ -28,6 +29,7 @@ class FxRanks:
         frontend: Frontend = "make_fx",
         mode: Mode | None = None,
         loss: Callable[[Any], Any] | None = None,
+        optimizer: Literal["sgd", "sgd_momentum", "adam", "adamw"] | None = None,
         backend: Literal["fake"] = "fake",
         device: str = "cpu",
     ) -> RankPrograms:
@@ -40,7 +42,7 @@ class FxRanks:
         either. `ranks` are the ranks to capture. The frontend "make_fx" sees each collective that an eager run calls.
         With it, mode="train" captures a training step as one graph: forward, loss and backward. The graph returns the
         loss and the gradients by parameter path. `loss` maps the outputs to a scalar; the default is the sum of all
-        floating-point outputs.
+        floating-point outputs. `optimizer` is the optimizer whose state `.cost` counts as memory.
 
         Raises RanksError if torch has no torch.distributed, or a rank cannot be built or captured; ChoiceError for a
         wrong word, rank or size.
@@ -52,9 +54,10 @@ class FxRanks:
             raise ChoiceError(
                 "loss= is for a training step: give mode='train' and frontend='make_fx', or leave loss out"
             )
+        check_optimizer(optimizer, mode)
         world = _world(world_size, mesh)
         chosen = _chosen_ranks(ranks, world_size)
-        request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device, loss)
+        request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device, loss, optimizer)
         return RankPrograms(frontend, world, [captured_program(request, rank) for rank in chosen], request)
 
 

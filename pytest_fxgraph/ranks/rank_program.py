@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from pytest_fxgraph.errors import CaptureError, RanksError
 from pytest_fxgraph.ranks.collectives import Collective, collectives_of, group_argument, kind_of, name_of_group
 from pytest_fxgraph.ranks.communicators import Communicator, communicators_by_name, texts_of_groups
 from pytest_fxgraph.ranks.fake_world import rank_of_fake_world
+from pytest_fxgraph.ranks.memory import StateMemory, state_memory
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class ProgramRequest:
     world: World
     device: str  # the type of the mesh's devices
     loss: Callable[[Any], torch.Tensor] | None = None  # of the outputs, for a training step
+    optimizer: str | None = None  # whose state counts as memory
 
     def model(self, rank: int) -> Any:
         """Build the model of a rank in its world. A builder of two arguments gets the mesh, too."""
@@ -88,6 +90,7 @@ class RankProgram:
     readable: fxcore.GraphModule  # with texts for groups of processes, to be read and not to be run
     document: GraphDocument  # of `readable`
     hooked: str = ""  # a module whose hooks call collectives outside of the captured graphs
+    state: StateMemory = field(default_factory=StateMemory)
 
 
 def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
@@ -100,6 +103,7 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
                 f"cannot build the model of rank {rank}: {type(error).__name__}: {error}; build={_name(request.build)} "
                 f"runs once for each of {request.world.size} ranks, while torch.distributed.get_rank() is the rank"
             ) from error
+        state = state_memory(model, is_training=request.mode == "train", optimizer=request.optimizer)
         try:
             capture = captured(request.capture_request(model, rank))
         except CaptureError as error:
@@ -110,7 +114,7 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
         readable = _readable(capture, communicators)
         document = build_document(readable, sources=False)
         hooked = "" if request.frontend == "make_fx" else _hooked(model, request.mode)
-        return RankProgram(rank, capture, tuple(collectives), _placements(model), readable, document, hooked)
+        return RankProgram(rank, capture, tuple(collectives), _placements(model), readable, document, hooked, state)
 
 
 def _refused(request: ProgramRequest, model: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import fxcore
@@ -11,6 +12,7 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.capture_notes import CONSTANT, FRONTEND, PLACEMENT, RANKS, WORLD
 from pytest_fxgraph.errors import CollectiveError, RanksError
 from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
+from pytest_fxgraph.ranks.costs import RankCosts, rank_cost
 from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks, masked
 from pytest_fxgraph.ranks.matching import mismatch_of
 from pytest_fxgraph.ranks.rank_program import ProgramRequest, RankProgram, World
@@ -46,6 +48,15 @@ class RankPrograms(JoinedGraphs):
         """
         self._refuse_hidden_collectives("list")
         return Collectives([each for program in self.programs.values() for each in program.collectives])
+
+    @cached_property
+    def cost(self) -> RankCosts:
+        """The FLOPs, the memory and the bytes sent of one rank of each group, in one step; print them for a table.
+
+        Raises CaptureError if a graph cannot be counted, and RanksError as `collectives` does.
+        """
+        self._refuse_hidden_collectives("count")
+        return RankCosts([rank_cost(group.ranks, self.programs[group.ranks[0]]) for group in self.groups])
 
     def assert_spmd(self) -> None:
         """Check that all ranks run one graph, up to constants that depend on the rank.

@@ -277,6 +277,8 @@ def _table() -> dict[str, Formula]:
 
 
 FORMULAS = _table()
+# Operators of torch.distributed: they exchange tensors. The reduction inside of a collective is not counted.
+_EXCHANGES = ("c10d.", "_c10d_functional.", "_c10d_functional_autograd.", "_dtensor.")
 
 
 def flops_of_call(call: OperatorCall) -> int | None:
@@ -285,6 +287,8 @@ def flops_of_call(call: OperatorCall) -> int | None:
     A call without a tensor as its result, such as a size, has 0 operations.
     """
     formula = FORMULAS.get(call.name)
+    if formula is None and call.name.startswith(_EXCHANGES):
+        return 0
     if formula is None or (call.name in _RECURRENT and call.module is None):
         return None if tensors_in(call.result) else 0
     return formula(call)

@@ -251,6 +251,10 @@ class _Recorder(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         self.current = n
+        if n.op == "call_function" and getattr(n.target, "namespace", None) == "c10d":
+            result = _exchanged(n.target, self.fetch_args_kwargs_from_env(n)[0])
+            self.values.results[n] = self.described(result)
+            return result
         called = self.values.modules.get(n.target) if n.op == "call_module" else None
         if n.op in CALLABLE_NODE_OPS and not self._knows(formula_name(n, called)):
             calls = self.values.inner_calls[n] = []
@@ -296,6 +300,15 @@ class _Recorder(Interpreter):
             self.values.state_storages.add(spec.storage)
         for part in module.modules():
             self.values.packed_specs.update({id(part): [self.spec(tensor) for _, tensor in packed_tensors(part)]})
+
+
+def _exchanged(operator: Any, args: tuple[Any, ...]) -> Any:
+    """Return the result of a collective without calling it, because its group may be gone.
+
+    An operator of c10d writes its first argument. It returns this argument, and an object to wait for.
+    """
+    results = [None if str(each.type).endswith(".Work") else args[0] for each in operator._schema.returns]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _state_of(module: nn.Module) -> list[torch.Tensor]:
