@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.collective_trace import REDUCTION
 from pytest_fxgraph.captures.request import CaptureRequest
@@ -95,7 +96,8 @@ class RankProgram:
 
 def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
     """Capture the program of one rank. Raises RanksError with the rank if the model cannot be built or captured."""
-    with rank_of_fake_world(rank, request.world.size):
+    # A capture keeps nearly all its objects: without the garbage collector it takes 14 % less time.
+    with rank_of_fake_world(rank, request.world.size), gc_paused():
         try:
             model = request.model(rank)
         except Exception as error:

@@ -11,6 +11,7 @@ from torch import nn
 from fixtures import parallel_plans
 from fixtures.decoder_plans import EIGHT_HEADS, tensor_parallel, tokens
 from fixtures.process_groups import needs_fake_group
+from pytest_fxgraph.captures.costs import cost_block, costs_of_captured
 from pytest_fxgraph.goldens.table_columns import differences
 from pytest_fxgraph.ranks.fixture import FxRanks
 from pytest_fxgraph.ranks.memory import StateMemory
@@ -41,6 +42,12 @@ def test_sharded_ranks_hold_a_part_and_send_parameters_and_gradients():
     assert cost.sent["reduce_scatter", "dp"] == part * 3
     assert cost.flops > programs_of("data_parallel", mode="eval").cost[0].flops
     assert "all_gather dp" in str(programs_of("fully_sharded").cost)
+
+
+def test_gradients_are_counted_once():
+    programs = programs_of("tensor_parallel")
+    with_gradients = cost_block(costs_of_captured(programs.programs[0].readable)).peak_activation
+    assert programs.cost[0].activations < with_gradients
 
 
 def test_a_table_tells_each_rank_and_the_memory_in_all():
