@@ -97,7 +97,7 @@ def test_every_example_repository_is_run_with_the_wheel():
     (run,) = re.findall(r"^for example in ([\w ]+); do$", text_of_step("wheel"), re.MULTILINE)
 
     assert set(run.split()) == repositories
-    assert repositories >= {"model_repository", "compiler_passes", "compile_gate"}
+    assert repositories >= {"model_repository", "compiler_passes", "compile_gate", "tensor_parallel"}
 
 
 def text_of_step(name):

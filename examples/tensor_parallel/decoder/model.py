@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 WIDTH, HIDDEN, HEADS, VOCABULARY = 32, 64, 4, 40
 
@@ -23,7 +23,7 @@ class Attention(nn.Module):
             projection(x).view(batch, length, -1, WIDTH // HEADS).transpose(1, 2)
             for projection in (self.query, self.key, self.value)
         ]
-        mixed = F.scaled_dot_product_attention(*heads, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
 
 
@@ -40,7 +40,7 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norm(x))
         y = self.gate_norm(x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
 
 class Decoder(nn.Module):
