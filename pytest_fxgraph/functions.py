@@ -24,7 +24,7 @@ from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, EquivalenceOptions
+from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, ParallelOptions
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import compare, vanished_lines
@@ -229,23 +229,29 @@ def _is_update_asked() -> bool:
     return value == "1"
 
 
-@shows_options(EquivalenceOptions, **{**CALL_DEFAULTS, "modes": None})
+@shows_options(ParallelOptions, **{**CALL_DEFAULTS, "modes": None, "batch": False, "timeout": 60.0})
 def assert_equivalent(
     model: Any,
     graph: Any,
     inputs: Any,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    **options: Unpack[EquivalenceOptions],
+    **options: Unpack[ParallelOptions],
 ) -> None:
     """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
 
     `inputs` is a tuple of positional arguments, or one tensor. The options are the options of `fx_equivalence`. Without
     `modes`, both run in the mode, train or eval, that they are in. A module or function given as `graph` runs as it is;
-    for None the model is traced. Both are left as they were. Raises AssertionError if they differ, with statistics and
-    the first node that differs, InputsError for inputs of another form, and ChoiceError for a wrong check.
+    for None the model is traced. With `ranks` and `build`, the model is compared with a parallel program as in
+    `fx_equivalence`, and `graph` is None. Both are left as they were. Raises AssertionError if they differ, with
+    statistics and the first node that differs, InputsError for inputs of another form, and ChoiceError for a wrong
+    check.
     """
     __tracebackhide__ = True
+    if options.get("ranks") is not None:
+        compare: Callable[..., object] = FxEquivalence()
+        compare(model, inputs, graph=graph, kwargs=kwargs, **options)
+        return
     FxEquivalence().assert_equivalent(model, graph, inputs, kwargs, options)
 
 

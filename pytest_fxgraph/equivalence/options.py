@@ -49,6 +49,17 @@ class EquivalenceOptions(CheckOptions, total=False):
     frontend: Frontend | None
 
 
+class ParallelOptions(EquivalenceOptions, total=False):
+    """Options of `assert_equivalent`, with those of `fx_equivalence` for a parallel program."""
+
+    ranks: Any  # a number, or the result of fx_ranks
+    build: Callable[..., Any] | None
+    mesh: Mapping[str, int] | None
+    batch: bool | str | Sequence[str]
+    optimizer: Callable[..., Any] | None
+    timeout: float
+
+
 # Options without a marker of their own. Signatures show their defaults, and None for all others.
 CALL_DEFAULTS: dict[str, object] = {"grads": False, "modes": ("eval",), "samples": 1}
 DEFAULTS: dict[str, object] = {**{setting.name: setting.default for setting in NUMERIC}, **CALL_DEFAULTS}

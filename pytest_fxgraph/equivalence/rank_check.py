@@ -157,7 +157,10 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
     plain = [_run_plain(check, model, ranks, mode, sample) for mode in modes for sample in range(check.samples)]
     state = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
     by_rank = run_on_ranks(
-        _of_rank, ranks.world_size, args=(ranks, [each.jobs for each in plain], frozenset(state)), timeout=ranks.timeout
+        run_of_rank,
+        ranks.world_size,
+        args=(ranks, [each.jobs for each in plain], frozenset(state)),
+        timeout=ranks.timeout,
     )
     for number, each in enumerate(plain):
         found = _Comparison(check, model, ranks, each, [results[number] for results in by_rank])
@@ -168,7 +171,7 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
             raise vacuous_values_error(each.result, check.comparison, each.context)
 
 
-def _of_rank(rank: int, ranks: Ranks, jobs: list[list[RankJob]], names: frozenset[str]) -> list[RankResult]:
+def run_of_rank(rank: int, ranks: Ranks, jobs: list[list[RankJob]], names: frozenset[str]) -> list[RankResult]:
     return run_jobs(rank, ranks.model, [each[rank] for each in jobs], names, ranks.optimizer)
 
 
