@@ -30,13 +30,10 @@ def test_the_summary_counts_kinds_tests_and_left_out_graphs(record):
 def test_the_run_of_a_command_names_no_folder(record, monkeypatch):
     monkeypatch.setenv("FXGRAPH_IS_OF_COMMAND", "1")
     record(f"""
-        def test_a():
+        def test_a(monkeypatch):
             {TRACE}
-            torch.fx.Tracer.create_arg = lambda tracer, value: value
-            try:
-                torch.fx.symbolic_trace(lambda x: x.add(object()))
-            finally:
-                del torch.fx.Tracer.create_arg
+            monkeypatch.setattr(torch.fx.Tracer, "create_arg", lambda tracer, value: value)
+            torch.fx.symbolic_trace(lambda x: x.add(object()))
     """)
     record.result.stdout.fnmatch_lines(["recorded 1 graph of 1 test: 1 symbolic; 1 left out"])
     record("def test_a():\n    pass")
