@@ -33,6 +33,7 @@ from pytest_fxgraph.ranks.rank_stacks import described_stack, stack_in, waits_in
 
 _GRACE = 0.3  # seconds in which ranks that fail together report, so that the first cause is told
 _DUMPING = 2.0  # seconds for the stacks of the other ranks
+_NO_TRAINING = "Unable to handle autograd's threading"  # of torch's error in such a fork
 _SIGNAL = getattr(signal, "SIGUSR1", None)  # makes a rank write its stack; Windows has no such signal
 
 
@@ -117,9 +118,7 @@ class _Call:
 
 
 def _start(call: _Call, ranks: list[_Rank]) -> None:
-    is_fork = "fork" in multiprocessing.get_all_start_methods() and sys.platform == "linux"
-    cuda: Any = torch.cuda
-    is_fork = is_fork and not cuda.is_initialized()  # a fork cannot use an accelerator of its parent's
+    is_fork = _is_fork(call)
     context: Any = multiprocessing.get_context("fork" if is_fork else "spawn")
     pipes = [context.Pipe() for _ in range(call.world_size)]
     with _ends_closed([child for _, child in pipes]), _quiet_fork():
@@ -135,6 +134,38 @@ def _start(call: _Call, ranks: list[_Rank]) -> None:
                     "because a fork is not safe here: define the function and its arguments at the top of a module"
                 ) from error
             ranks.append(_Rank(number, process, parent, call.folder / f"stack-{number}"))
+
+
+def _is_fork(call: _Call) -> bool:
+    """Return whether a rank is a fork. A function that cannot be sent runs in a fork that may be unable to train."""
+    cuda: Any = torch.cuda
+    if sys.platform != "linux" or cuda.is_initialized():  # a fork cannot use an accelerator of its parent's
+        return False
+    return differentiates_in_a_fork() or not _is_importable(call)
+
+
+def differentiates_in_a_fork() -> bool:
+    """Return whether a fork of this process can run a backward, by the try of one.
+
+    Builds of torch with an accelerator cannot, once this process has run a backward.
+    """
+    with _quiet_fork():
+        child = os.fork()
+    if not child:
+        try:
+            torch.autograd.backward(torch.ones(1, requires_grad=True).sum())
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _is_importable(call: _Call) -> bool:
+    try:
+        pickle.dumps((call.function, call.args))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
 
 
 @contextmanager
@@ -217,6 +248,11 @@ def _message(ranks: Sequence[_Rank], call: _Call) -> str:
     lines += [f"rank {', '.join(ended)} has ended"] if ended else []
     if not failed:
         lines.append("call each collective on all ranks of its group in one order, or give a longer timeout=")
+    if any(_NO_TRAINING in str(rank.failure) for rank in failed):
+        lines.append(
+            "this build of torch cannot train in a fork of a process that has trained; define build at the top of a "
+            "module, so that a rank is a new interpreter, or run the test in a process of its own"
+        )
     for rank in failed:
         lines += ["", f"rank {rank.number}:", str(rank.answer[1][1]).rstrip()] if rank.answer is not None else []
     for number, stack in stacks.items():

@@ -12,12 +12,14 @@ from torch.nn import functional as F
 
 from fixtures import parallel_plans as plans
 from fixtures.process_groups import needs_fake_group
+from fixtures.process_groups import training_forks as training_forks
 from pytest_fxgraph.equivalence.rank_check import Ranks
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, RanksError, VacuousCheckError
 
-pytestmark = pytest.mark.skipif(
-    not dist.is_available() or not dist.is_gloo_available(), reason="this torch has no gloo"
-)
+pytestmark = [
+    pytest.mark.usefixtures("training_forks"),
+    pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this torch has no gloo"),
+]
 
 
 class Net(nn.Module):

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from fixtures.process_groups import training_forks as training_forks
 from pytest_fxgraph.errors import RanksError
+from pytest_fxgraph.ranks import processes
 from pytest_fxgraph.ranks.processes import run_on_ranks
 
 dist = torch.distributed
@@ -120,7 +122,7 @@ def test_a_process_that_dies_is_the_cause_and_not_the_lost_connections():
 
 
 def test_a_result_that_cannot_be_sent_is_an_error_of_its_rank():
-    with pytest.raises(RanksError, match=r"rank 0 of 2 failed in .*lambda.*pickle"):
+    with pytest.raises(RanksError, match=r"rank 0 of 2 failed in .*lambda.*(pickle|local object)"):
         run_on_ranks(lambda rank: lambda: rank, 2)
 
 
@@ -137,6 +139,7 @@ def test_a_rank_inside_a_world_starts_no_world():
         run_on_ranks(starts_another, 1)
 
 
+@pytest.mark.usefixtures("training_forks")
 def test_models_train_after_this_process_has_trained():
     torch.nn.Linear(4, 4)(torch.ones(64, 4)).sum().backward()  # starts the pools that a fork would lose
 
@@ -157,10 +160,26 @@ def _doubled(rank: int) -> int:
 
 
 def test_without_a_fork_a_function_of_a_module_runs_in_new_interpreters(monkeypatch):
-    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    monkeypatch.setattr(sys, "platform", "darwin")
     assert run_on_ranks(_doubled, 1) == [1]
     with pytest.raises(RanksError, match=r"cannot send .*lambda.* to rank 0: .*at the top of a module"):
         run_on_ranks(lambda rank: rank, 1)
+
+
+def test_where_a_fork_cannot_train_a_function_of_a_module_runs_in_new_interpreters_and_a_closure_in_a_fork(monkeypatch):
+    monkeypatch.setattr(processes, "differentiates_in_a_fork", lambda: False)
+    assert run_on_ranks(_kind_of_process, 1) == ["SpawnProcess"]
+    assert run_on_ranks(lambda rank: _kind_of_process(rank), 1) == ["ForkProcess"]
+
+    def trains(rank):
+        raise RuntimeError("Unable to handle autograd's threading in combination with fork-based multiprocessing")
+
+    with pytest.raises(RanksError, match=r"cannot train in a fork .* define build at the top of a module"):
+        run_on_ranks(trains, 1)
+
+
+def _kind_of_process(rank: int) -> str:
+    return type(multiprocessing.current_process()).__name__
 
 
 def test_ranks_end_with_the_process_that_started_them(tmp_path):

@@ -69,8 +69,9 @@ def adds_a_hundred_times(x):
     return x
 
 
-def test_one_step_takes_less_than_half_of_the_calls_of_many():
-    assert python_calls(fxcore.Tracer()) < python_calls(Overriding()) / 2
+def test_one_step_takes_fewer_calls_than_many():
+    # A third of the calls under torch 2.13, just above a half under 2.6.
+    assert python_calls(fxcore.Tracer()) < 0.7 * python_calls(Overriding())
 
 
 def test_a_node_made_after_the_trace_gets_a_free_name():
