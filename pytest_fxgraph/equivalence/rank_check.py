@@ -20,7 +20,7 @@ from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.preparation import set_mode
-from pytest_fxgraph.equivalence.rank_run import Dropout, RankJob, RankResult, draws_of, run_jobs
+from pytest_fxgraph.equivalence.rank_run import Draw, Dropout, RankJob, RankResult, draws_of, run_jobs
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
@@ -30,7 +30,7 @@ from pytest_fxgraph.ranks.processes import run_on_ranks
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
 from pytest_fxgraph.ranks.spans import ranks_text
 
-_BY_CHANCE = math.log(1e-6)  # two draws that agree with a smaller probability do not agree by chance
+_BY_CHANCE = math.log(1e-6)  # draws that agree with a smaller probability do not agree by chance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -305,18 +305,25 @@ class _Comparison:
         holders = [rank for rank, result in enumerate(self.results) if name in result.state]
         if not holders:
             yield 0, Mismatch("state", f"parameter {name}", "is on no rank")
-        seen: dict[int, set[int]] = {}
+        # Of each dimension that is split, the elements that some rank holds.
+        held: dict[int, set[int]] = {}
+        ahead = 0
         for rank in holders:
-            count, dimension, places = _places(whole, self.results[rank].state[name])
-            if not places:
+            local = self.results[rank].state[name]
+            found = _parts_equal_to(local, whole, ahead)
+            if not found:
                 yield rank, Mismatch("state", f"parameter {name}", _OTHER_WEIGHTS)
                 continue
-            # Parts of equal values, as those of a bias of zeros, are taken in the order of ranks.
-            parts[rank][name] = _Part(count, dimension, places[rank % len(places)])
-            seen.setdefault(count, set()).update(places)
-        for count, found in seen.items():
-            for place in sorted(set(range(count)) - found):
-                yield 0, Mismatch("state", f"parameter {name}", f"has its part {place + 1} of {count} on no rank")
+            part = parts[rank][name] = found[0]
+            ahead += part.length
+            for each in found if part.length < part.size else ():
+                held.setdefault(part.dimension, set()).update(range(each.start, each.start + each.length))
+        for dimension, elements in held.items():
+            missing = sorted(set(range(whole.shape[dimension])) - elements)
+            if missing:
+                where = f"{missing[0]} to {missing[-1]}" if len(missing) > 1 else str(missing[0])
+                told = f"has its elements {where} of dimension {dimension} on no rank"
+                yield 0, Mismatch("state", f"parameter {name}", told)
 
 
 _OTHER_WEIGHTS = (
@@ -327,51 +334,69 @@ _OTHER_WEIGHTS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """The part of a parameter that a rank holds."""
+    """The part of a parameter that a rank holds: elements of one dimension, all of them for the whole."""
 
-    count: int
     dimension: int
-    place: int
+    start: int
+    length: int
+    size: int  # of the dimension
 
     def of(self, whole: Any) -> Any:
         """Return the part of a tensor of the parameter's shape; None of None."""
-        return whole if whole is None or self.count == 1 else whole.chunk(self.count, self.dimension)[self.place]
+        is_whole = whole is None or self.length == self.size
+        return whole if is_whole else whole.narrow(self.dimension, self.start, self.length)
 
 
-def _places(whole: torch.Tensor, local: torch.Tensor) -> tuple[int, int, list[int]]:
-    """Return into how many parts along which dimension a parameter is split, and the parts that equal a rank's."""
+def _parts_equal_to(local: torch.Tensor, whole: torch.Tensor, ahead: int) -> list[_Part]:
+    """Return the parts of a parameter that equal a rank's tensor; `ahead` is the number of elements of earlier ranks.
+
+    The part behind those of earlier ranks stands first, because several parts may have equal values: a bias of zeros.
+    """
     if whole.dim() != local.dim():
-        return 1, 0, []
+        return []
     split = [dim for dim in range(whole.dim()) if whole.shape[dim] != local.shape[dim]]
     if not split:
-        return 1, 0, [0] if torch.equal(whole, local) else []
-    if len(split) > 1 or not local.shape[split[0]] or whole.shape[split[0]] % local.shape[split[0]]:
-        return 1, 0, []
-    count = whole.shape[split[0]] // local.shape[split[0]]
-    parts = whole.chunk(count, split[0])
-    return count, split[0], [place for place, part in enumerate(parts) if torch.equal(part, local)]
+        size = whole.shape[0] if whole.dim() else 1
+        return [_Part(0, 0, size, size)] if torch.equal(whole, local) else []
+    dimension = split[0]
+    size, length = whole.shape[dimension], local.shape[dimension]
+    if len(split) > 1 or not length or length > size:
+        return []
+    # Parts begin behind those of earlier ranks, or at a multiple of their size; else where the first element stands.
+    likely = [ahead % size, *range(0, size, length)]
+    same = (whole.movedim(dimension, 0) == local.select(dimension, 0)).reshape(size, -1).all(1)
+    for starts in (likely, same.nonzero().flatten().tolist()):
+        parts = [_Part(dimension, start, length, size) for start in dict.fromkeys(starts) if start + length <= size]
+        found = [part for part in parts if torch.equal(part.of(whole), local)]
+        if found:
+            return found
+    return []
 
 
-def _of_draws(by_rank: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Mismatch]]:
+def _of_draws(by_rank: Sequence[Sequence[Draw]]) -> Iterator[tuple[int, Mismatch]]:
     """Yield the calls of dropout that draw alike for other values, or differently for equal values."""
     count = min(map(len, by_rank))
     for number in range(count):
-        first = by_rank[0][number]
+        first, where = by_rank[0][number], f"dropout {number + 1} of {count}"
+        alike: dict[int, float] = {}  # ranks that draw as rank 0 does for other values: the chance, as a logarithm
         for rank in range(1, len(by_rank)):
             draw = by_rank[rank][number]
             if draw.given.shape != first.given.shape or not 0 < draw.probability < 1:
                 continue
             shown = (draw.given != 0) & (first.given != 0)
             is_same_draw = torch.equal(draw.zeros & shown, first.zeros & shown)
-            alike = draw.probability**2 + (1 - draw.probability) ** 2
-            where = f"dropout {number + 1} of {count}"
-            if torch.equal(draw.given, first.given):
-                if not is_same_draw:
-                    yield rank, Mismatch("rng", where, "drops other elements than on rank 0 of equal values: "
-                                         "give these ranks one seed")  # fmt: skip
-            elif is_same_draw and int(shown.sum()) * math.log(alike) < _BY_CHANCE:
-                yield rank, Mismatch("rng", where, "drops the same elements as on rank 0 of different values: "
-                                     "give each of these ranks a seed of its own")  # fmt: skip
+            if not torch.equal(draw.given, first.given):
+                if is_same_draw:
+                    chance = draw.probability**2 + (1 - draw.probability) ** 2
+                    alike[rank] = int(shown.sum()) * math.log(chance)
+            elif not is_same_draw:
+                told = "drops other elements than on rank 0 of equal values: give these ranks one seed"
+                yield rank, Mismatch("rng", where, told)
+        if sum(alike.values()) < _BY_CHANCE:
+            told = (
+                "drops the same elements as on rank 0 of different values: give each of these ranks a seed of its own"
+            )
+            yield from ((rank, Mismatch("rng", where, told)) for rank in alike)
 
 
 def _by_ranks(found: Iterator[tuple[int, Mismatch]]) -> list[Mismatch]:

@@ -202,7 +202,7 @@ def test_other_weights_are_told_with_the_remedy(fx_equivalence, net):
 def test_a_part_that_no_rank_holds_is_told(fx_equivalence, net):
     with pytest.raises(MismatchError) as caught:
         fx_equivalence(net, X, ranks=2, build=lambda rank: SplitByHand(net, 0))
-    assert any(each.sentence() == "parameter up.weight (rank 0) has its part 2 of 2 on no rank"
+    assert any(each.sentence() == "parameter up.weight (rank 0) has its elements 4 to 7 of dimension 0 on no rank"
                for each in caught.value.mismatches)  # fmt: skip
 
 

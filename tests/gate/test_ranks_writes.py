@@ -209,9 +209,10 @@ def test_two_texts_for_one_inline_golden_are_an_error(gather):
 @needs_distributed
 def test_two_stages_under_torchrun_update_and_then_match(pytester):
     write_tests(pytester)
-    own = {**os.environ, "USE_LIBUV": "0"}  # Debian builds torch without libuv
+    own = {**os.environ, "USE_LIBUV": "0"}  # a build of torch may lack libuv
     for options in (["--fx-update-golden"], []):
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--rdzv-conf", "use_libuv=0"]
         done = subprocess.run(
             [*command, "-m", "pytest", *options],
             cwd=pytester.path,
