@@ -109,7 +109,7 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
         try:
             capture = captured(request.capture_request(model, rank))
         except CaptureError as error:
-            raise RanksError(f"rank {rank}: {_refused(request, model)}{error}") from error
+            raise RanksError(f"rank {rank}: {_refused(request, model, error)}{error}") from error
         capture.refuse_empty()
         communicators = communicators_by_name([model])
         collectives = collectives_of(capture.graphs, rank, communicators)
@@ -119,8 +119,13 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
         return RankProgram(rank, capture, tuple(collectives), _placements(model), readable, document, hooked, state)
 
 
-def _refused(request: ProgramRequest, model: Any) -> str:
-    """Return the next step after a frontend failed at a parallel model; nothing for make_fx and for other models."""
+def _refused(request: ProgramRequest, model: Any, error: CaptureError) -> str:
+    """Return the next step after a frontend failed at a parallel model; nothing for other models."""
+    if "'Stream' object has no attribute" in str(error):
+        return (
+            f"fully_shard of torch {torch.__version__} needs streams, which a CPU does not have; take a later release "
+            "of torch, or an accelerator with device='cuda'. The reason: "
+        )
     part = _hooked(model, "train") or ("distributed tensors" if _placements(model) else "")
     if request.frontend == "make_fx" or not part:
         return ""
