@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -25,12 +26,16 @@ class Task:
 
 
 def measure_in_turns(tasks: Sequence[Task], rounds: int) -> list[float]:
-    """Return the median CPU seconds of each task, all measured once a round, the garbage collector as users have it."""
+    """Return the median CPU seconds of each task, all measured once a round, the garbage collector as users have it.
+
+    The order is drawn anew for each round: in one order, the first task of each round would find colder caches.
+    """
     repeats = [_repeats(task) for task in tasks]
     taken: list[list[float]] = [[] for _ in tasks]
+    drawn = random.Random(0)
     for _ in range(rounds):
-        for task, count, times in zip(tasks, repeats, taken, strict=True):
-            times.append(seconds_of(task, count))
+        for place in drawn.sample(range(len(tasks)), len(tasks)):
+            taken[place].append(seconds_of(tasks[place], repeats[place]))
     return [statistics.median(times) for times in taken]
 
 
