@@ -71,8 +71,10 @@ class Container:
         self._keys, self._values = self._contents(value if saved is None else saved)
 
     def is_unchanged(self) -> bool:
-        """Return whether the container holds the same objects in the same order."""
+        """Return whether the container holds the same objects in the same order; a set has no order."""
         keys, values = self._contents(self.value)
+        if isinstance(self.value, set):
+            return {*map(id, values)} == {*map(id, self._values)}
         return len(values) == len(self._values) and all(map(operator.is_, values, self._values)) and (
             _same_keys(self._keys, keys)
         )  # fmt: skip
@@ -87,7 +89,7 @@ class Container:
         """Yield a change for each part that is another object now, and for another order of the parts."""
         keys, values = self._contents(self.value)
         if isinstance(self.value, set):
-            if {*map(id, values)} != {*map(id, self._values)}:
+            if not self.is_unchanged():
                 yield Change(self.path, "held", set(self._values), set(values))
             return
         if self.role == "hooks":

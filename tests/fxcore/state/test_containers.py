@@ -171,6 +171,20 @@ def test_a_set_is_one_value():
     assert container.is_unchanged()
 
 
+def test_a_set_in_another_order_is_unchanged():
+    """Numbers with equal hashes in a set of eight places: the first to enter comes first."""
+    value = {0, 8}
+    container = Container("sizes", value)
+    assert list(value) == [0, 8]
+
+    value.clear()
+    value.update((8, 0))
+
+    assert list(value) == [8, 0]
+    assert container.is_unchanged()
+    assert not found(container)
+
+
 @pytest.mark.parametrize("kind", [dict, OrderedDict])
 def test_a_dict_is_named_and_restored_by_key_and_in_its_order(kind):
     value = kind(a=FIRST, b=SECOND)
