@@ -68,8 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", settings.MARKER)
     settings.check_options(config)
     register = config.pluginmanager.register
-    is_rank = _takes_place_among_ranks(config)
-    needs_goldens = settings.is_worker(config) or is_rank or settings.needs_golden_session(config)
+    _note_place_among_ranks(config)
+    needs_goldens = settings.is_worker(config) or settings.needs_golden_session(config)
     record = _registered_record(config) if needs_goldens and settings.wants_collection_record(config) else None
     if hasattr(config.hook, "pytest_configure_node"):  # pytest-xdist is loaded
         from pytest_fxgraph.gate.workers import Controller, Worker
@@ -88,16 +88,15 @@ def pytest_configure(config: pytest.Config) -> None:
         register_recorder(config)
 
 
-def _takes_place_among_ranks(config: pytest.Config) -> bool:
-    """Return whether torchrun, mpirun or srun launched several ranks. All of them then take part in the goldens."""
+def _note_place_among_ranks(config: pytest.Config) -> None:
+    """Note the place of this process among the ranks that torchrun, mpirun or srun launched, for runs with goldens."""
     if not any("RANK" in name or name.startswith(("SLURM_", "PMI_")) for name in os.environ):
-        return False
+        return
     from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, launched_rank
 
     place = launched_rank(os.environ, is_worker=settings.is_worker(config))
     if place is not None:
         config.stash[LAUNCHED_RANK] = place
-    return place is not None
 
 
 def _registered_record(config: pytest.Config) -> CollectionRecord:

@@ -442,11 +442,16 @@ def needs_golden_session(config: pytest.Config) -> bool:
     """Return, before the collection, whether a run has to do with goldens, or would not learn of them in time."""
     folder = value_of_config(GOLDEN_DIR, config)
     # A project that has its goldens beside its tests has some; to find the folders would take a walk through all of it.
-    if any(config.getoption(name) for name in _ABOUT_GOLDENS) or folder == BESIDE:
+    if writes_about_goldens(config) or folder == BESIDE:
         return True
     if os.path.isdir(os.path.join(config.rootpath, folder)):  # as GoldenLayout has it, which is not imported here
         return True
     return is_controller(config)  # which collects nothing itself
+
+
+def writes_about_goldens(config: pytest.Config) -> bool:
+    """Return whether a run writes or removes goldens, received files or reports."""
+    return any(config.getoption(name) for name in _ABOUT_GOLDENS)
 
 
 def wants_update(config: pytest.Config, update: str) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_fxgraph import settings
 from pytest_fxgraph.goldens.lock import hold, is_held
 
 # For each launcher: its command, a variable that it alone sets, the rank, the number of ranks, and of those here.
@@ -46,6 +47,7 @@ class LaunchedRank(NamedTuple):
     rank: int
     size: int
     launch: str  # the same text for all ranks of one launch, and another for any other launch
+    here: int  # the number of ranks on this machine
     command: str  # before "pytest", to launch as many ranks again
 
 
@@ -55,7 +57,7 @@ LAUNCHED_RANK: pytest.StashKey[LaunchedRank] = pytest.StashKey()
 def launched_rank(environ: Mapping[str, str], *, is_worker: bool = False) -> LaunchedRank | None:
     """Return the place of this process; None unless a launcher started several ranks on this machine.
 
-    A worker of pytest-xdist has the place of its controller. Raises UsageError for ranks on several machines.
+    A worker of pytest-xdist has the place of its controller.
     """
     if _INSIDE in environ and not is_worker:
         return None
@@ -67,16 +69,29 @@ def launched_rank(environ: Mapping[str, str], *, is_worker: bool = False) -> Lau
         here = int(numbers[2]) if numbers[2].isdigit() else size
         if size < 2:
             continue
-        if here != size:
-            raise pytest.UsageError(
-                f"cannot gather the goldens of {size} ranks: {here} of them run on this machine, and goldens are "
-                "gathered on one; launch pytest on one machine, with as many ranks on it"
-            )
         found = next((environ[name] for name in _LAUNCHES if name in environ), str(os.getppid()))
         # The file of errors lies in a folder of the rank, in a folder of the launch.
         launch = str(Path(found).parents[1]) if mark == "TORCHELASTIC_RUN_ID" and os.sep in found else found
         step, restart = environ.get("SLURM_STEP_ID", ""), environ.get("TORCHELASTIC_RESTART_COUNT", "")
-        return LaunchedRank(rank, size, f"{launch} {step} {restart}", command.format(size))
+        return LaunchedRank(rank, size, f"{launch} {step} {restart}", here, command.format(size))
+    return None
+
+
+def gathering_of(config: pytest.Config) -> Gathering | None:
+    """Begin the exchange of results with the other ranks; None without a launch, and for ranks on several machines.
+
+    Ranks on several machines compare, each for itself. Raises UsageError if they are to write, too.
+    """
+    place = config.stash.get(LAUNCHED_RANK, None)
+    if place is None:
+        return None
+    if place.here == place.size:
+        return Gathering(place)
+    if settings.writes_about_goldens(config):
+        raise pytest.UsageError(
+            f"cannot gather the goldens of {place.size} ranks: {place.here} of them run on this machine, and goldens "
+            "are gathered on one; launch pytest on one machine, with as many ranks on it, or compare only"
+        )
     return None
 
 

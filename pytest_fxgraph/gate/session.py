@@ -10,7 +10,7 @@ import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, extract_strips, lacked_goldens_only
-from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, Gathering
+from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, gathering_of
 from pytest_fxgraph.gate.paths import golden_store, shown, within_folder
 from pytest_fxgraph.gate.ranks_writes import TestOutcome, gathered_goldens
 from pytest_fxgraph.gate.workers import check_remote_golden
@@ -55,13 +55,10 @@ class GoldenSession:
         self._parts: set[str] = set()  # inline goldens and rows
         self._received: set[str] = set()  # goldens with a received file of this run
         place = config.stash.get(LAUNCHED_RANK, None)
-        self._gathering = None if place is None else Gathering(place)
+        self._gathering = gathering_of(config)
+        # Whether this process writes: rank 0 among the ranks of a launch.
+        self.is_writer = place is None or place.rank == 0
         self._held: list[TestOutcome] = []  # in a launch of several ranks: until all ranks have ended
-
-    @property
-    def is_writer(self) -> bool:
-        """Whether this process writes: rank 0 among the ranks of a launch."""
-        return self._gathering is None or self._gathering.rank == 0
 
     def asked(self) -> set[str]:
         """Return the golden files that tests asked for, whatever became of them."""

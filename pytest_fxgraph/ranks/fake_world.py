@@ -31,8 +31,8 @@ def rank_of_fake_world(rank: int, world_size: int) -> Iterator[None]:
     refuse_inside_a_world(f"take the place of rank {rank}")
     if importlib.util.find_spec(_FAKE) is None:
         raise RanksError(
-            f"torch {torch.__version__} has no fake process group ({_FAKE}); take backend='gloo', whose ranks are real "
-            "processes"
+            f"torch {torch.__version__} has no fake process group ({_FAKE}); take a release that has it, or compare "
+            "real ranks by fx_equivalence(..., ranks=)"
         )
     fake = importlib.import_module(_FAKE)
     names = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}

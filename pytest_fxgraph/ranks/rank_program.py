@@ -121,12 +121,12 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
 
 def _refused(request: ProgramRequest, model: Any, error: CaptureError) -> str:
     """Return the next step after a frontend failed at a parallel model; nothing for other models."""
-    if "'Stream' object has no attribute" in str(error):
+    part = _hooked(model, "train") or ("distributed tensors" if _placements(model) else "")
+    if part.startswith("FSDPModule") and "'Stream' object has no attribute" in str(error):
         return (
             f"fully_shard of torch {torch.__version__} needs streams, which a CPU does not have; take a later release "
             "of torch, or an accelerator with device='cuda'. The reason: "
         )
-    part = _hooked(model, "train") or ("distributed tensors" if _placements(model) else "")
     if request.frontend == "make_fx" or not part:
         return ""
     return (

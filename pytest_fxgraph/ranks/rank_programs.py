@@ -13,7 +13,7 @@ from pytest_fxgraph.document.capture_notes import CONSTANT, FRONTEND, PLACEMENT,
 from pytest_fxgraph.errors import CollectiveError, RanksError
 from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
 from pytest_fxgraph.ranks.costs import RankCosts, rank_cost
-from pytest_fxgraph.ranks.groups import RankGroup, groups_of_equal_ranks, masked
+from pytest_fxgraph.ranks.groups import groups_of_equal_ranks, masked
 from pytest_fxgraph.ranks.matching import mismatch_of
 from pytest_fxgraph.ranks.rank_program import ProgramRequest, RankProgram, World
 from pytest_fxgraph.ranks.spans import ranks_text
@@ -132,11 +132,3 @@ class RankPrograms(JoinedGraphs):
 
     def __repr__(self) -> str:
         return f"<{counted(len(self.programs), 'rank')} in {counted(len(self.groups), 'group')} by {self.frontend}>"
-
-
-def group_of_rank(groups: Sequence[RankGroup], rank: int) -> RankGroup:
-    """Return the group that a rank is in. Raises KeyError for a rank that was not captured."""
-    for group in groups:
-        if rank in group.ranks:
-            return group
-    raise KeyError(rank)

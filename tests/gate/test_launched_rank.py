@@ -54,16 +54,33 @@ def test_ranks_of_one_launch_share_a_name_and_those_of_another_do_not():
     assert launched_rank(TORCHRUN).launch == launched_rank(other).launch != launched_rank(later).launch
 
 
-def test_ranks_on_several_machines_are_refused():
-    with pytest.raises(pytest.UsageError, match=r"cannot gather the goldens of 4 ranks: 2 of them run on this machine"):
-        launched_rank({**TORCHRUN, "WORLD_SIZE": "4"})
+def test_ranks_on_several_machines_compare_and_are_refused_where_they_would_write(pytester, monkeypatch):
+    for name, value in {**TORCHRUN, "WORLD_SIZE": "4"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("FXGRAPH_INSIDE_RANK", raising=False)
+    pytester.mkdir("golden")
+    pytester.makepyfile("def test_nothing():\n    pass")
+    assert pytester.runpytest_subprocess().ret == pytest.ExitCode.OK
+    result = pytester.runpytest_subprocess("--fx-update-golden")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cannot gather the goldens of 4 ranks: 2 of them run on this machine*"])
+
+
+def test_ranks_of_a_suite_without_goldens_wait_for_no_other_rank(pytester, monkeypatch):
+    for name, value in {**TORCHRUN, "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("FXGRAPH_INSIDE_RANK", raising=False)
+    pytester.makepyfile(
+        "import sys\n\ndef test_nothing():\n    assert 'pytest_fxgraph.gate.session' not in sys.modules"
+    )
+    assert pytester.runpytest_subprocess(timeout=30).ret == pytest.ExitCode.OK
 
 
 @pytest.fixture
 def launched(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("FXGRAPH_INSIDE_RANK", raising=False)
-    return lambda rank, size=3: Gathering(LaunchedRank(rank, size, "launch", ""))
+    return lambda rank, size=3: Gathering(LaunchedRank(rank, size, "launch", size, ""))
 
 
 def test_results_of_all_ranks_reach_rank_0_and_no_file_stays(launched, tmp_path):

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from fixtures.parallel_faults import BROKEN, RIGHT
 from fixtures.process_groups import needs_fake_group
 from fixtures.process_groups import training_forks as training_forks
-from pytest_fxgraph.errors import RanksError
+from pytest_fxgraph.errors import CheckError, RanksError
 
 pytestmark = [
     needs_fake_group,
@@ -36,18 +36,22 @@ def compare(case, fx_equivalence, timeout):
     fx_equivalence(case.plain(), case.inputs(), ranks=case.world_size, build=case.build, **options)
 
 
-def examine(case, fx_ranks, fx_equivalence, timeout):
-    programs = fx_ranks(case.build, lambda rank: inputs_of(case, rank), world_size=case.world_size)
+def captured(case, fx_ranks):
+    return fx_ranks(case.build, lambda rank: inputs_of(case, rank), world_size=case.world_size)
+
+
+def examine(programs, case, fx_equivalence, timeout):
     programs.assert_matching_collectives()
     compare(case, fx_equivalence, timeout)
 
 
 @pytest.mark.parametrize("name", every(RIGHT))
 def test_a_right_program_is_not_accused(fx_ranks, fx_equivalence, name):
-    examine(RIGHT[name], fx_ranks, fx_equivalence, 200)
+    examine(captured(RIGHT[name], fx_ranks), RIGHT[name], fx_equivalence, 200)
 
 
 @pytest.mark.parametrize("name", every(BROKEN))
 def test_a_broken_program_is_found(fx_ranks, fx_equivalence, name):
-    with pytest.raises((AssertionError, RanksError)):
-        examine(BROKEN[name], fx_ranks, fx_equivalence, 8)
+    programs = captured(BROKEN[name], fx_ranks)
+    with pytest.raises((CheckError, RanksError)):
+        examine(programs, BROKEN[name], fx_equivalence, 8)

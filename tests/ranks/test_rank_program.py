@@ -124,9 +124,9 @@ def test_a_frontend_that_cannot_take_a_plan_names_the_plan_and_the_next_step(fx_
 def test_a_fully_sharded_model_on_a_torch_that_needs_streams_names_the_next_step(fx_ranks):
     """torch 2.6 fails so on a CPU."""
 
-    class NeedsStreams(nn.Module):
+    class FSDPModule(nn.Module):
         def forward(self, x):
             raise AttributeError("'Stream' object has no attribute 'record_event'")
 
     with pytest.raises(RanksError, match="needs streams, which a CPU does not have; take a later release of torch"):
-        fx_ranks(lambda rank: NeedsStreams(), (torch.ones(1),), world_size=2)
+        fx_ranks(lambda rank: FSDPModule(), (torch.ones(1),), world_size=2)
