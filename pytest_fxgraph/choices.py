@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 # Errors are imported at their `raise`, because every run of pytest loads this file.
 
-Level = Literal["exact", "structure", "ops", "signature", "cost", "breaks"]
+Level = Literal["exact", "structure", "ops", "signature", "cost", "breaks", "kernels"]
 ConstantForm = Literal["exact", "close", "shape"]
 CodeForm = Literal["folded", "always", "exact"]
 Mode = Literal["eval", "train"]
@@ -34,7 +34,7 @@ Trace = Literal["fxcore", "torch", "export"]
 SearchValues = Literal["all", "finite"]
 # A pass keeps each of these, unless its test says that it may change it.
 Promise = Literal["ranges", "signature", "val", "refusals", "hooks", "collectives"]
-Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
+Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx", "inductor"]
 
 BESIDE = "beside"  # in place of the golden folder: one folder beside each test file
 LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, the strictest level first

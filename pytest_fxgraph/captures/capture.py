@@ -10,6 +10,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.captures.kernels import Kernel
 from pytest_fxgraph.captures.places import Place
 from pytest_fxgraph.captures.torch_internals import Unavailable
 from pytest_fxgraph.document.builder import build_document
@@ -198,7 +199,7 @@ class Capture(JoinedGraphs):
     @property
     def is_dynamo(self) -> bool:
         """Whether Dynamo captured the model, so that breaks and recompiles are possible."""
-        return self.frontend in ("dynamo", "aot")
+        return self.frontend in ("dynamo", "aot", "inductor")
 
     @property
     def breaks(self) -> Findings[Break]:
@@ -283,6 +284,7 @@ class Capture(JoinedGraphs):
         places = {f"{kind}: {each.text}": each.place.line_of_source for kind, each in reversed(self.findings)}
         notes = [f"{kind}: {each.text}" for kind, each in self.findings]
         notes += [f"guard: {guard.text}" for guard in self.guards if guard.kind == "value"]
+        notes += self.kernel_notes
         made = joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
         made.meta[PLACES_OF_NOTES] = places
         return made
@@ -292,6 +294,16 @@ class Capture(JoinedGraphs):
         """The breaks, recompiles and functions left to Python, each with its kind as goldens name it."""
         kinds = ("break", self.breaks), ("recompile", self.recompiles), ("skipped", self.skipped)
         return [(kind, each) for kind, found in (*kinds, ("fallback", self.fallbacks)) for each in found]
+
+    @property
+    def kernel_notes(self) -> list[str]:
+        """The golden's lines about kernels; none for a frontend that makes no kernels."""
+        return []
+
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        """The kernels that frontend "inductor" makes of the graphs. Raises CaptureError for any other frontend."""
+        raise CaptureError(f"frontend={self.frontend!r} makes no kernels; use frontend='inductor'")
 
     def refuse_empty(self) -> None:
         """Raise CaptureError if there is no graph at all."""

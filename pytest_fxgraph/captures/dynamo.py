@@ -95,14 +95,16 @@ class DynamoRecording:
 
         return read
 
-    def capture(self, graphs: Sequence[fxcore.GraphModule], **further: Any) -> Capture:
-        """Return the capture with these graphs."""
+    def capture(
+        self, graphs: Sequence[fxcore.GraphModule], *, make: Callable[..., Capture] = Capture, **further: Any
+    ) -> Capture:
+        """Return the capture with these graphs, made by `make`."""
         request = self.request
         guards = sorted(self._guards, key=lambda guard: (guard.name, guard.expected))
-        return Capture(
-            request.frontend,
-            request.name,
-            graphs,
+        return make(
+            frontend=request.frontend,
+            model_name=request.name,
+            graphs=graphs,
             breaks=self._breaks,
             recompiles=self._recompiles,
             guards=[*guards, *(Guard("sizes", text, "") for text in self._relations)],

@@ -62,7 +62,7 @@ class CaptureRequest:
         first = () if inputs is None else positional_arguments(inputs)
         changes = {place: call[2] for place, call in enumerate(calls, start=2) if _has_change(call)}
         further = [_checked_call(call, place) for place, call in enumerate(calls, start=2)]
-        if further and frontend not in ("dynamo", "aot"):
+        if further and frontend not in ("dynamo", "aot", "inductor"):
             raise CaptureError(
                 f"calls= shows what is compiled again, and frontend={frontend!r} compiles once; "
                 "use frontend='dynamo' or 'aot', or leave calls out"

@@ -184,7 +184,15 @@ class FxStages:
         program: Any = None
         before: dict[fxcore.Node, StageNode] = {}
         for step in stages:
-            if isinstance(step, str) and step in FRONTENDS:
+            if step == "inductor":
+                passes = _steps_of_inductor(
+                    CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=dynamic_shapes)
+                )
+                for title, each in passes[:-1]:
+                    stage, before = _stage(title, each, before, is_first=not made)
+                    made.append(stage)
+                (step, graph), program = passes[-1], None
+            elif isinstance(step, str) and step in FRONTENDS:
                 shapes = dynamic_shapes if step in ("export", "dynamo", "aot") else None
                 capture = captured(CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=shapes))
                 graph, program = _only_graph(capture), capture.program
@@ -209,6 +217,13 @@ def _only_graph(capture: Capture) -> fxcore.GraphModule:
         capture.assert_whole()
         raise CaptureError(f"{capture!r} has several graphs, and stages follow one")
     return capture.graphs[0]
+
+
+def _steps_of_inductor(request: CaptureRequest) -> list[tuple[str, fxcore.GraphModule]]:
+    """Return the graph that Inductor gets and the graph after each of its passes that changes it, with their names."""
+    capture = captured(request)
+    _only_graph(capture)
+    return [(step.title, step.graph) for step in capture.steps]  # type: ignore[attr-defined]  # of InductorCapture
 
 
 def _decomposed(program: Any) -> Any:

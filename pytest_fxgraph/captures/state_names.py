@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ import torch
 from torch import nn
 
 import fxcore
+
+_NUMBERED = re.compile(r"primals_(\d+)\Z")
 
 
 class StateHolder(nn.Module):
@@ -94,6 +97,19 @@ def with_named_state(graph_module: fxcore.GraphModule, state: Mapping[str, str],
     if state:
         graph_module.recompile()
     return graph_module
+
+
+def named_inputs_of_aot(graph_module: fxcore.GraphModule, kind: str, state: Mapping[int, str]) -> dict[str, str]:
+    """Map inputs of a lowered graph to the names of their state. AOT autograd numbers the flattened inputs."""
+    named = {}
+    placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
+    for place, name in enumerate(placeholders):
+        numbered = _NUMBERED.match(name)
+        # Without gradients all inputs stand in their order. A backward graph takes a part of the inputs, by number.
+        position = int(numbered[1]) - 1 if numbered else place if kind == "forward" else -1
+        if position in state and (numbered or not any(map(_NUMBERED.match, placeholders))):
+            named[name] = state[position]
+    return named
 
 
 def _register(root: nn.Module, path: str, model: nn.Module) -> None:

@@ -61,7 +61,7 @@ _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
 _SHAPES = "dynamic_shapes= of frontend 'dynamo'"
 _LOGGERS = (
     *("torch._dynamo", "torch._guards", "torch.fx", "torch.__trace", "torch.export", "torch._functorch"),
-    "torch._subclasses",
+    *("torch._subclasses", "torch._inductor"),
 )
 _Backend = Callable[[Any, Sequence[Any]], Callable[..., Any]]
 

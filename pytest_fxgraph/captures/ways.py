@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +13,10 @@ import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture, Ranges, named_bounds
 from pytest_fxgraph.captures.dynamo import DynamoRecording
+from pytest_fxgraph.captures.inductor import capture_by_inductor
 from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
 from pytest_fxgraph.captures.state_names import (
+    named_inputs_of_aot,
     reassembled,
     state_of_flattened,
     tensor_parts,
@@ -33,8 +34,6 @@ from pytest_fxgraph.captures.torch_internals import (
 )
 from pytest_fxgraph.captures.tracing import trace, trace_for_inputs
 from pytest_fxgraph.errors import CaptureError
-
-_NUMBERED = re.compile(r"primals_(\d+)\Z")
 
 
 def captured(request: CaptureRequest) -> Capture:
@@ -138,7 +137,7 @@ def _by_aot(request: CaptureRequest) -> Capture:
 
         def take(kind: str, graph: Any) -> None:
             taken = interop.from_torch(graph)
-            made[kind].append(with_named_state(taken, _named(taken, kind, state), request.model))
+            made[kind].append(with_named_state(taken, named_inputs_of_aot(taken, kind, state), request.model))
 
         return compile_with_aot(graph_module, examples, take=take, decompositions=table)
 
@@ -148,23 +147,11 @@ def _by_aot(request: CaptureRequest) -> Capture:
     return recording.capture(made["forward"], backward_graphs=made["backward"], joint_graphs=made["joint"])
 
 
-def _named(graph_module: fxcore.GraphModule, kind: str, state: Mapping[int, str]) -> dict[str, str]:
-    """Map inputs of a lowered graph to the names of their state. AOT autograd numbers the flattened inputs."""
-    named = {}
-    placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
-    for place, name in enumerate(placeholders):
-        numbered = _NUMBERED.match(name)
-        # Without gradients all inputs stand in their order. A backward graph takes a part of the inputs, by number.
-        position = int(numbered[1]) - 1 if numbered else place if kind == "forward" else -1
-        if position in state and (numbered or not any(map(_NUMBERED.match, placeholders))):
-            named[name] = state[position]
-    return named
-
-
 _WAYS: dict[str, Callable[[CaptureRequest], Capture]] = {
     "symbolic": _by_symbolic_trace,
     "export": _by_export,
     "dynamo": _by_dynamo,
     "aot": _by_aot,
     "make_fx": _by_make_fx,
+    "inductor": capture_by_inductor,
 }

@@ -23,7 +23,12 @@ from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.record_changes import add_capture_notes, note_changes
 from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.compare.structure import structure_and_alignment
-from pytest_fxgraph.document.capture_notes import is_of_capture, refuse_without_breaks
+from pytest_fxgraph.document.capture_notes import (
+    KERNEL,
+    is_of_capture,
+    refuse_without_breaks,
+    refuse_without_kernels,
+)
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.errors import LevelError
@@ -368,6 +373,20 @@ def _breaks(expected: GraphDocument, obtained: GraphDocument) -> Difference:
     return Difference("breaks", tuple(changes), records=(records.expected, records.obtained) if changes else ({}, {}))
 
 
+# Level `kernels`: the kernels that Inductor made.
+
+
+def _kernels(expected: GraphDocument, obtained: GraphDocument) -> Difference:
+    """Compare the kernels of two captures, in any order; graphs do not count.
+
+    Raises LevelError for a graph that Inductor did not compile.
+    """
+    refuse_without_kernels(obtained)
+    records = ChangedRecords()
+    changes = [change for change in add_capture_notes(expected, obtained, records) if change.subject == KERNEL]
+    return Difference("kernels", tuple(changes), records=(records.expected, records.obtained) if changes else ({}, {}))
+
+
 _COMPARISONS: dict[Level, Callable[[GraphDocument, GraphDocument], Difference]] = {
     "exact": _exact,
     "structure": _structure,
@@ -375,4 +394,5 @@ _COMPARISONS: dict[Level, Callable[[GraphDocument, GraphDocument], Difference]] 
     "signature": _signature,
     "cost": cost_difference,
     "breaks": _breaks,
+    "kernels": _kernels,
 }

@@ -16,6 +16,7 @@ PLACES_OF_NOTES = "fxgraph_places_of_notes"  # key in the same meta: the line of
 FRONTEND = "frontend"
 # Kinds of the notes that a golden of ranks has.
 WORLD, RANKS, PLACEMENT, CONSTANT = "world", "ranks", "placement", "constant of the rank"
+KERNEL = "kernel"
 PLAN_KINDS = (WORLD, RANKS, PLACEMENT, CONSTANT)
 # What begins a note, in the order in which they stand, with what messages call it.
 NOUNS: Mapping[str, str] = {
@@ -29,6 +30,7 @@ NOUNS: Mapping[str, str] = {
     "skipped": "function left to Python",
     "fallback": "function compiled too often",
     "guard": "guard",
+    KERNEL: "kernel",
 }
 _STARTS = tuple(f"{kind}: " for kind in NOUNS)
 
@@ -37,7 +39,7 @@ def finding_in_words(kind: str, remark: str, *, is_added: bool) -> str:
     """Tell a break, recompile or guard that came or went. Fewer breaks are called better, unless a remark explains."""
     if is_added:
         return f"one {NOUNS[kind]} more"
-    better = "" if kind in ("guard", FRONTEND, *PLAN_KINDS) else ", which is better: accept it"
+    better = "" if kind in ("guard", KERNEL, FRONTEND, *PLAN_KINDS) else ", which is better: accept it"
     return f"one {NOUNS[kind]} fewer{f' ({remark})' if better and remark else better}"
 
 
@@ -77,6 +79,15 @@ def refuse_without_breaks(document: GraphDocument) -> None:
         raise LevelError(
             "level 'breaks' compares what Dynamo told of a capture, and this is a graph: "
             'hand over fx_capture(model, inputs), or fx_golden(frontend="dynamo", example_inputs=...)'
+        )
+
+
+def refuse_without_kernels(document: GraphDocument) -> None:
+    """Raise LevelError for a graph that Inductor did not compile: level `kernels` says nothing about it."""
+    if f"{FRONTEND}: inductor" not in document.notes:
+        raise LevelError(
+            "level 'kernels' compares the kernels that Inductor makes, and this subject has none: hand over "
+            'fx_capture(model, inputs, frontend="inductor"), or fx_golden(frontend="inductor", example_inputs=...)'
         )
 
 

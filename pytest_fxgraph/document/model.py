@@ -26,6 +26,7 @@ MOST_RECORDS = 300_000  # nodes, modules and tensors of a golden; 100,000 nodes 
 _NOTES_AT_LEVEL = {
     "cost": ("program: ",),
     "breaks": ("program: ", "frontend: ", "break: ", "recompile: ", "skipped: ", "fallback: "),
+    "kernels": ("program: ", "frontend: ", "kernel: "),
 }
 
 
@@ -107,7 +108,7 @@ class GraphDocument:
 
 
 def recorded_at(document: GraphDocument, level: str) -> GraphDocument:
-    """Return the facts that a golden of this level holds: costs alone, breaks alone, or the whole document."""
+    """Return the facts that a golden of this level holds: costs, breaks or kernels alone, or the whole document."""
     beginnings = _NOTES_AT_LEVEL.get(level)
     if beginnings is None:
         return document

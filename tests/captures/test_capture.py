@@ -312,7 +312,7 @@ def test_decompositions_are_applied():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"frontend": "inductor"}, ChoiceError, "there is no frontend 'inductor'; there are 'symbolic', 'export'"),
+        ({"frontend": "tvm"}, ChoiceError, "there is no frontend 'tvm'; there are 'symbolic', 'export'"),
         ({"mode": "test"}, ChoiceError, "there is no mode 'test'"),
         ({"frontend": "export", "calls": [((X,), {})]}, CaptureError, "frontend='export' compiles once"),
         ({"calls": [(X,)]}, InputsError, r"calls: expected \(args, kwargs\)"),

@@ -75,4 +75,4 @@ def test_a_frontend_whose_graphs_cannot_be_run_is_refused_where_one_is_to_be_mad
     with pytest.raises(ChoiceError, match="runs the graphs of 'symbolic', 'export', 'make_fx', 'dynamo'"):
         fx_equivalence(models.Whole(), X, frontend="aot")
     with pytest.raises(ChoiceError, match="and there is none of this name"):
-        fx_equivalence(models.Whole(), X, frontend="inductor")
+        fx_equivalence(models.Whole(), X, frontend="tvm")

@@ -69,7 +69,7 @@ def test_the_text_lists_what_changed():
     ("steps", "words"),
     [
         ((), "follows nothing"),
-        (["inductor"], "there is no stage 'inductor'; a stage is one of 'symbolic', 'export'"),
+        (["tvm"], "there is no stage 'tvm'; a stage is one of 'symbolic', 'export'"),
         (["symbolic", "decompose"], "put it after 'export'"),
         ([copies_results], "begin with a frontend"),
     ],

@@ -1,0 +1,153 @@
+"""The way of frontend "inductor": Dynamo's graphs on their way through Inductor's passes to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import fxcore
+from fxcore import interop
+from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.dynamo import DynamoRecording
+from pytest_fxgraph.captures.inductor_internals import compile_with_inductor, inductor_watched
+from pytest_fxgraph.captures.kernels import Kernel, KernelPlan
+from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.state_names import named_inputs_of_aot, state_of_flattened, with_named_state
+from pytest_fxgraph.captures.torch_internals import Unavailable
+from pytest_fxgraph.document.capture_notes import KERNEL
+from pytest_fxgraph.errors import CaptureError
+
+JOINT, POST_GRAD = "joint", "post-grad"
+
+
+@dataclass(frozen=True)
+class PassStep:
+    """A pass of Inductor that ran on a graph, or the beginning ("") or end ("end") of a phase."""
+
+    phase: str  # "pre-grad", "joint" or "post-grad"
+    name: str  # as torch calls the pass
+    graph: fxcore.GraphModule  # after the pass
+    is_change: bool  # whether the pass changed the graph
+
+    @property
+    def title(self) -> str:
+        """The phase and the pass: "post-grad", "joint: remove_noop_ops"."""
+        return f"{self.phase}: {self.name}" if self.name not in ("", "end") else self.phase
+
+
+@dataclass(frozen=True)
+class InductorGraph:
+    """One graph that Inductor compiled, with the passes on its way and the kernels made of it."""
+
+    kind: str  # "forward" or "backward"
+    steps: tuple[PassStep, ...]  # of the phase post-grad; with those of pre-grad and joint for a forward graph
+    plan: KernelPlan | Unavailable
+
+    @property
+    def graph(self) -> fxcore.GraphModule:
+        """The graph after all passes."""
+        return self.steps[-1].graph
+
+
+class InductorCapture(Capture):
+    """The graphs and kernels that Inductor made of a model."""
+
+    def __init__(self, compiled: Sequence[InductorGraph], **options: Any) -> None:
+        self.compiled = list(compiled)
+        super().__init__(**options)
+
+    @property
+    def plans(self) -> list[KernelPlan]:
+        """The kernels, reused buffers and refused fusions of each graph, forward graphs first.
+
+        Raises CaptureError with Inductor's reason if the code generation of a graph failed.
+        """
+        return [self._plan(each) for each in self.compiled]
+
+    def _plan(self, each: InductorGraph) -> KernelPlan:
+        if isinstance(each.plan, Unavailable):
+            raise CaptureError(f"{self.model_name} has no kernels: {each.plan.reason}")
+        return each.plan
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels of all graphs, those of forward graphs first, in the order in which they run."""
+        return [kernel for plan in self.plans for kernel in plan.kernels]
+
+    @property
+    def kernel_notes(self) -> list[str]:
+        """The golden's lines about kernels; none where no code was generated, so that the graphs can be compared."""
+        plans = [each.plan for each in self.compiled if isinstance(each.plan, KernelPlan)]
+        return [f"{KERNEL}: {kernel.text}" for plan in plans for kernel in plan.kernels]
+
+    @property
+    def steps(self) -> list[PassStep]:
+        """The passes that changed the first forward graph, from Dynamo's graph to the kernels' graph."""
+        own = next((each.steps for each in self.compiled if each.kind == "forward"), ())
+        return [step for place, step in enumerate(own) if step.is_change or not place]
+
+
+class _Recording:
+    """What Inductor tells while it compiles the graphs of one capture."""
+
+    def __init__(self, request: CaptureRequest) -> None:
+        self.request = request
+        self.compiled: list[InductorGraph] = []
+        self._steps: list[PassStep] = []
+        self._state: Mapping[int, str] = {}
+        self._seen: list[tuple[Any, ...]] = []
+
+    def lower(self, graph_module: Any, examples: Sequence[Any], state: Mapping[int, str]) -> Callable[..., Any]:
+        """Compile one of Dynamo's graphs. A backward graph comes later, when the backward runs."""
+        own = state_of_flattened(examples, state)
+        self._steps, self._state = [], own
+
+        def on_kernels(kind: str, graph: Any, plan: KernelPlan | Unavailable) -> None:
+            self.compiled.append(InductorGraph(kind, tuple(self._steps), plan))
+            self._steps = []
+
+        return compile_with_inductor(
+            graph_module, examples, on_kernels=on_kernels, decompositions=self.request.decomposition_table
+        )
+
+    def on_pass(self, phase: str, name: str, graph_module: Any) -> None:
+        """Keep the graph after a pass that changed it."""
+        facts = [(node, node.args, node.kwargs, node.target) for node in graph_module.graph.nodes]
+        is_change = len(facts) != len(self._seen) or any(
+            now is not before for one, other in zip(facts, self._seen, strict=True)
+            for now, before in zip(one, other, strict=True)
+        )  # fmt: skip
+        self._seen = facts
+        if is_change or not self._steps:
+            graph = interop.from_torch(graph_module)
+            with_named_state(graph, self._names(graph, phase), self.request.model)
+        else:
+            graph = self._steps[-1].graph
+        self._steps.append(PassStep(phase, name, graph, is_change))
+
+    def _names(self, graph: fxcore.GraphModule, phase: str) -> dict[str, str]:
+        if phase == "pre-grad":
+            inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+            return {inputs[place]: name for place, name in self._state.items() if place < len(inputs)}
+        kind = "joint" if phase == JOINT else "backward" if self._is_backward(graph) else "forward"
+        return named_inputs_of_aot(graph, kind, self._state)
+
+    def _is_backward(self, graph: fxcore.GraphModule) -> bool:
+        return any(node.name.startswith("tangents_") for node in graph.graph.nodes if node.op == "placeholder")
+
+
+def capture_by_inductor(request: CaptureRequest) -> Capture:
+    """Capture the graphs that Inductor makes of a model, in train mode also of its backward, and their kernels."""
+    recording, made = DynamoRecording(request), _Recording(request)
+    is_training = request.mode == "train" or (request.mode is None and getattr(request.model, "training", False))
+    with inductor_watched(made.on_pass), torch.set_grad_enabled(is_training):
+        recording.run(made.lower, is_backward_run=is_training)
+    compiled = sorted(made.compiled, key=lambda each: each.kind, reverse=True)  # forward graphs first
+    return recording.capture(
+        [each.graph for each in compiled if each.kind == "forward"],
+        make=lambda **options: InductorCapture(compiled, **options),
+        backward_graphs=[each.graph for each in compiled if each.kind == "backward"],
+    )

@@ -1,0 +1,282 @@
+"""The private parts of Inductor that frontend "inductor" reads. If a version of torch lacks one, an error names it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any
+from unittest import mock
+
+from fxcore import interop
+from pytest_fxgraph.captures.kernels import (
+    EXTERN,
+    FALLBACK,
+    FOREACH,
+    POINTWISE,
+    REDUCTION,
+    TEMPLATE,
+    FusedNode,
+    Kernel,
+    KernelPlan,
+    RefusedFusion,
+)
+from pytest_fxgraph.captures.torch_internals import Unavailable, part_of_torch
+from pytest_fxgraph.document.origins import Origins
+
+_NEEDED_FOR = "frontend 'inductor'"
+# The passes of each phase run in one function of torch._inductor.compile_fx.
+_PHASES = {
+    "pre-grad": "_recursive_pre_grad_passes",
+    "joint": "_recursive_joint_graph_passes",
+    "post-grad": "_recursive_post_grad_passes",
+}
+# A warm cache would skip the passes under test, and a pool of compilers would outlive the capture.
+_SETTINGS = {"force_disable_caches": True, "fx_graph_cache": False, "compile_threads": 1}
+
+# Called with the phase, the name of the pass and torch's graph module: "" begins a phase, and "end" ends it.
+OnPass = Callable[[str, str, Any], None]
+# Called with the kind of a graph, the graph after the phase post-grad, and its kernels.
+OnKernels = Callable[[str, Any, "KernelPlan | Unavailable"], None]
+
+
+class _KernelsKnownError(BaseException):
+    """Ends a compilation of Inductor when the kernels are known, before a compiler runs."""
+
+
+def _part(module: str, name: str) -> Any:
+    return part_of_torch(f"torch._inductor.{module}", name, _NEEDED_FOR)
+
+
+@contextlib.contextmanager
+def inductor_watched(on_pass: OnPass) -> Iterator[None]:
+    """Tell of every pass of Inductor in a with block; its caches are fresh, its settings restored at the end."""
+    config = importlib.import_module("torch._inductor.config")
+    compile_fx = importlib.import_module("torch._inductor.compile_fx")
+    observer = part_of_torch("torch.fx.passes.graph_transform_observer", "GraphTransformObserver", _NEEDED_FOR)
+    utils = importlib.import_module("torch._inductor.utils")
+    fresh_cache = getattr(utils, "fresh_cache", None) or _part("utils", "fresh_inductor_cache")
+    settings = config.get_config_copy()
+    current: list[tuple[str, Any]] = []
+    with contextlib.ExitStack() as stack:
+        stack.callback(_restore_settings, config, settings)
+        folder = stack.enter_context(tempfile.TemporaryDirectory())  # torch keeps the cache of a failed compilation
+        stack.enter_context(fresh_cache(dir=folder))
+        stack.enter_context(config.patch({key: value for key, value in _SETTINGS.items() if key in settings}))
+        if not (settings.get("max_autotune") or settings.get("max_autotune_gemm")):
+            stack.enter_context(_without_vectors())
+        for phase, name in _PHASES.items():
+            watched = _watched_phase(phase, _part("compile_fx", name), current, on_pass)
+            stack.enter_context(mock.patch.object(compile_fx, name, watched))
+        for name in ("apply_graph_pass", "apply_gm_pass"):
+            watched = _watched_pass(getattr(observer, name), current, on_pass)
+            stack.enter_context(mock.patch.object(observer, name, watched))
+        yield
+
+
+def _restore_settings(config: Any, settings: Mapping[str, Any]) -> None:
+    now = config.get_config_copy()
+    changed = {key: value for key, value in settings.items() if now.get(key) != value}
+    if changed:
+        config.load_config(changed)
+
+
+@contextlib.contextmanager
+def _without_vectors() -> Iterator[None]:
+    """Choose no vector instructions: to find them costs runs of a compiler, and no fusion depends on them."""
+    instructions = importlib.import_module("torch._inductor.cpu_vec_isa")
+    nothing = _part("cpu_vec_isa", "invalid_vec_isa")
+    with mock.patch.object(instructions, "pick_vec_isa", return_value=nothing):
+        yield
+
+
+def _watched_phase(phase: str, function: Any, current: list[tuple[str, Any]], on_pass: OnPass) -> Any:
+    @wraps(function)
+    def watched(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
+        if current:  # a graph inside the graph
+            return function(graph_module, *args, **kwargs)
+        on_pass(phase, "", graph_module)
+        current.append((phase, graph_module))
+        try:
+            returned = function(graph_module, *args, **kwargs)
+        finally:
+            current.pop()
+        on_pass(phase, "end", graph_module if returned is None else returned)
+        return returned
+
+    return watched
+
+
+def _watched_pass(function: Any, current: list[tuple[str, Any]], on_pass: OnPass) -> Any:
+    @wraps(function)
+    def watched(self: Any, run: Any) -> Any:
+        returned = function(self, run)
+        if current and self.gm is current[-1][1]:
+            on_pass(current[-1][0], self.passname, self.gm)
+        return returned
+
+    return watched
+
+
+def compile_with_inductor(
+    graph_module: Any,
+    examples: Sequence[Any],
+    *,
+    on_kernels: OnKernels,
+    decompositions: Mapping[Any, Any] | None,
+) -> Callable[..., Any]:
+    """Compile one of Dynamo's graphs by Inductor up to the kernels, and return a function that runs it eagerly."""
+    compile_fx, inner = _part("compile_fx", "compile_fx"), _part("compile_fx", "compile_fx_inner")
+    boxed = part_of_torch("torch._functorch.aot_autograd", "make_boxed_func", _NEEDED_FOR)
+
+    def compile_graph(graph: Any, inputs: Sequence[Any], **options: Any) -> Any:
+        runnable = interop.from_torch(graph)
+        kind = "backward" if options.get("is_backward") else "forward"
+        made = compiled_plan(partial(inner, graph, inputs, **options))
+        on_kernels(kind, graph, made)
+        return boxed(runnable.forward)
+
+    table = {} if decompositions is None else {"decompositions": dict(decompositions)}
+    compiled: Callable[..., Any] = compile_fx(graph_module, examples, inner_compile=compile_graph, **table)
+    return compiled
+
+
+def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
+    """Let Inductor compile a graph, and return its kernels; the reason if code generation failed."""
+    lowering = _part("graph", "GraphLowering")
+    why = _part("scheduler", "WhyNoFuse")
+    made: list[KernelPlan | Unavailable] = []
+    refused: dict[tuple[str, str], str] = {}
+
+    def plan(graph: Any) -> Any:
+        try:
+            generated = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
+            made.append(plan_of(graph, refused, generated[0]))
+        except Exception as error:
+            made.append(Unavailable(f"Inductor generated no kernels: {type(error).__name__}: {error}"))
+        raise _KernelsKnownError
+
+    def note(self: Any, reason: str, *args: Any) -> Any:
+        told = tell(self, reason, *args)
+        first, second = (getattr(self, f"name{n}", None) or getattr(self, f"node{n}").get_name() for n in (1, 2))
+        refused[first, second] = reason % args
+        return told
+
+    tell = why.__call__
+    with mock.patch.object(lowering, "compile_to_module", plan), mock.patch.object(why, "__call__", note):
+        try:
+            compile_graph()
+        except _KernelsKnownError:
+            pass
+        except Exception as error:
+            made.append(Unavailable(f"Inductor generated no kernels: {type(error).__name__}: {error}"))
+    return made[-1] if made else Unavailable("Inductor made no program of this graph")
+
+
+# The scheduler's nodes.
+
+
+def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) -> KernelPlan:
+    """Read the kernels of a lowered graph from its scheduler."""
+    places = {node.name: place for place, node in enumerate(graph.graph.nodes)}
+    nodes = [*_kernel_nodes(graph.scheduler.nodes)]
+    parts = {part.get_name(): part for node in nodes for part in node.get_nodes()}
+
+    def names_of(text: str) -> tuple[str, ...]:
+        found = [parts[name] for name in text.split("_") if name in parts]
+        return tuple(node.name for node in _fused_nodes(found, places))
+
+    return KernelPlan(
+        tuple(_kernel(node, graph, places) for node in nodes),
+        tuple(RefusedFusion(names_of(first), names_of(second), reason) for (first, second), reason in refused.items()),
+        tuple(_reused(graph.wrapper_code.lines)),
+        len(getattr(graph, "partition_maps", None) or ()),
+        str(getattr(generated, "value", generated)),
+    )
+
+
+def _kernel_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Yield the scheduler's nodes that run a kernel, those inside groups one by one."""
+    for node in nodes:
+        kind = type(node).__name__
+        if kind == "GroupedSchedulerNode":
+            yield from _kernel_nodes(node.snodes)
+        elif kind != "NopKernelSchedulerNode" and type(getattr(node, "node", None)).__name__ != "MultiOutput":
+            yield node
+
+
+def _kernel(node: Any, graph: Any, places: Mapping[str, int]) -> Kernel:
+    parts = [*node.get_nodes()]
+    read, written = _traffic(parts, graph)
+    updates = [name for part in parts for output in part.get_outputs() for name in output.get_mutations()]
+    return Kernel(
+        _kind(node), tuple(_fused_nodes(parts, places)), _target(node), read, written, tuple(dict.fromkeys(updates))
+    )
+
+
+def _kind(node: Any) -> str:
+    if type(node).__name__ == "ForeachKernelSchedulerNode":
+        return FOREACH
+    if node.is_template():
+        return TEMPLATE
+    if node.is_extern():
+        return FALLBACK if isinstance(node.node, _part("ir", "FallbackKernel")) else EXTERN
+    return REDUCTION if node.is_reduction() else POINTWISE
+
+
+def _target(node: Any) -> str:
+    if not node.is_extern():
+        return ""
+    return str(getattr(node.node, "python_kernel_name", None) or getattr(node.node, "op_overload", "") or "")
+
+
+def _fused_nodes(parts: Iterable[Any], places: Mapping[str, int]) -> list[FusedNode]:
+    """Return the nodes of the graph that scheduler's nodes compute, in the order of the graph."""
+    origins = {origin.name: origin for part in parts if part.node is not None for origin in part.node.get_origins()}
+    origin_paths = Origins(sources=False)
+    ordered = sorted((name for name in origins if name in places), key=places.__getitem__)
+    return [FusedNode(name, _operator(origins[name]), origin_paths.scope(origins[name]) or "") for name in ordered
+            if origins[name].op == "call_function"]  # fmt: skip
+
+
+def _operator(node: Any) -> str:
+    return str(node.target) if hasattr(node.target, "overloadpacket") else f"operator.{node.target.__name__}"
+
+
+def _traffic(parts: Sequence[Any], graph: Any) -> tuple[int, int]:
+    """Return the bytes that a kernel reads from and writes to tensors that live outside of it."""
+    inside = {part.get_name() for part in parts}
+    written = {buffer.get_name(): buffer for part in parts for buffer in part.get_outputs()}
+    kept = {name for name, buffer in written.items() if not _is_internal(buffer, inside)}
+    reads = [dep for part in parts for dep in part.read_writes.reads if dep.name not in written]
+    writes = [dep for part in parts for dep in part.read_writes.writes if dep.name in kept]
+    return _bytes(reads, graph), _bytes(writes, graph)
+
+
+def _is_internal(buffer: Any, inside: set[str]) -> bool:
+    return all(user.get_name() in inside for user in buffer.users) and bool(buffer.users)
+
+
+def _bytes(deps: Iterable[Any], graph: Any) -> int:
+    """Add the bytes behind dependencies: of each tensor at most its size."""
+    found: dict[str, int] = {}
+    for dep in deps:
+        if type(dep).__name__ != "WeakDep":
+            found[dep.name] = found.get(dep.name, 0) + int(dep.numbytes_hint())
+    return sum(min(size, _size_of(name, graph) or size) for name, size in found.items())
+
+
+def _size_of(name: str, graph: Any) -> int:
+    try:
+        numbers = graph.sizevars.size_hint(graph.get_numel(name))
+        return int(numbers) * int(graph.get_dtype(name).itemsize)
+    except Exception:  # no tensor, or a layout without a size
+        return 0
+
+
+def _reused(lines: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        if type(line).__name__ == "ReuseLine":
+            yield line.node.get_name(), line.reused_as.get_name()

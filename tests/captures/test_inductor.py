@@ -1,0 +1,84 @@
+"""Frontend "inductor": the graphs after each pass, and the kernels made of them."""
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_fxgraph import assert_graph_matches_golden, capture
+from pytest_fxgraph.errors import CaptureError, LevelError
+
+
+class Normalized(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.softmax(self.down(self.norm(torch.relu(self.up(x))) + x), -1)
+
+
+@pytest.fixture(scope="module")
+def captured():
+    return capture(Normalized(), torch.randn(4, 8), frontend="inductor")
+
+
+def test_kernels_name_kind_operators_and_bytes(captured):
+    kinds = [(kernel.kind, kernel.target) for kernel in captured.kernels]
+    extern = ("extern", "extern_kernels.addmm")
+    assert kinds == [extern, ("reduction", ""), extern, ("reduction", "")]
+    assert captured.kernels[0].nodes[-1].module == "up"
+    assert "aten.relu.default" in captured.kernels[1].operators
+    # Weight, bias and input; the result.
+    assert (captured.kernels[0].bytes_read, captured.kernels[0].bytes_written) == ((64 + 8 + 32) * 4, 32 * 4)
+
+
+def test_the_last_graph_has_its_state_by_name_and_each_changing_pass_is_a_step(captured):
+    state = {node.target for node in captured.graphs[0].graph.nodes if node.op == "get_attr"}
+    assert state >= {"up.weight", "down.bias"}
+    titles = [step.title for step in captured.steps]
+    assert titles[0] == "pre-grad"
+    assert "post-grad: reorder_for_locality" in titles
+
+
+def test_the_backward_has_its_own_kernels():
+    trained = capture(Normalized(), torch.randn(4, 8), frontend="inductor", mode="train")
+    assert len(trained.graphs) == len(trained.backward_graphs) == 1
+    assert all(plan.kernels for plan in trained.plans)
+
+
+def test_settings_and_functions_of_inductor_are_restored():
+    from torch._inductor import compile_fx, config, graph
+
+    settings = config.get_config_copy()
+    functions = compile_fx._recursive_joint_graph_passes, graph.GraphLowering.compile_to_module
+    capture(lambda x: x.relu() + 1, torch.randn(4), frontend="inductor")
+    assert config.get_config_copy() == settings
+    assert functions == (compile_fx._recursive_joint_graph_passes, graph.GraphLowering.compile_to_module)
+
+
+class Fused(nn.Module):
+    def forward(self, x):
+        return x.relu().cos()
+
+
+class Split(nn.Module):
+    def forward(self, x):
+        return (x.relu() @ x).cos()
+
+
+def test_a_golden_of_kernels_holds_kernels_alone_and_fails_when_a_fusion_is_lost(tmp_path):
+    fused, split = (capture(model(), torch.randn(4, 4), frontend="inductor") for model in (Fused, Split))
+    path = tmp_path / "kernels.yaml"
+    assert_graph_matches_golden(fused, path, level="kernels", update=True)
+    assert_graph_matches_golden(fused, path, level="kernels")
+    assert "graph:" not in path.read_text()
+    with pytest.raises(AssertionError, match="kernel"):
+        assert_graph_matches_golden(split, path, level="kernels")
+
+
+def test_kernels_of_another_frontend_are_refused(tmp_path):
+    other = capture(lambda x: x.relu(), torch.randn(4), frontend="aot")
+    with pytest.raises(CaptureError, match="frontend='aot' makes no kernels; use frontend='inductor'"):
+        print(other.kernels)
+    with pytest.raises(LevelError, match="level 'kernels' compares the kernels that Inductor makes"):
+        assert_graph_matches_golden(other, tmp_path / "a.yaml", level="kernels", update=True)
