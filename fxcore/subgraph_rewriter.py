@@ -130,7 +130,7 @@ def _rewrite(
             match_modules=options.match_modules,
             bind_arguments=options.bind_arguments,
         )
-        _refuse_without_operation(pattern_graph)
+        refuse_without_operation(pattern_graph)
         matches = matcher.match(graph, options.node_name_match)
         if options.filters:
             matches = [
@@ -153,7 +153,7 @@ def _rewrite(
 
 
 # A match, its replacement, the replacement's input values, and new names for its constants.
-_Plan = tuple[InternalMatch, ReplacingGraph, list[Any], dict[str, str]]
+Plan = tuple[InternalMatch, ReplacingGraph, list[Any], dict[str, str]]
 
 
 def _replace_all(
@@ -164,7 +164,7 @@ def _replace_all(
     record: Callable[[Node, dict[Node, Any], list[Node]], _T],
 ) -> tuple[list[_T], Mapping[str, str]]:
     """Replace the matches; return their records, and the new names of constants in replacements."""
-    plans: Iterable[_Plan] = _plans(gm, matches, source, replacer)
+    plans: Iterable[Plan] = plans_of(gm, matches, source, replacer, {})
     if not replacer.at_once and matches:
         # All steps that can fail or run user code come before the first edit.
         plans = list(plans)
@@ -182,11 +182,17 @@ def _replace_all(
     return replaced, all_names
 
 
-def _plans(
-    gm: GraphModule, matches: list[InternalMatch], source: Replacement, replacer: MatchReplacer
-) -> Iterator[_Plan]:
-    """Yield the plan for each match, and give `gm` the attributes that the replacement needs."""
-    known: dict[Graph, tuple[ReplacingGraph, dict[str, str]]] = {}
+def plans_of(
+    gm: GraphModule,
+    matches: list[InternalMatch],
+    source: Replacement,
+    replacer: MatchReplacer,
+    known: dict[Graph, tuple[ReplacingGraph, dict[str, str]]],
+) -> Iterator[Plan]:
+    """Yield the plan for each match, and give `gm` the attributes that the replacement needs.
+
+    `known` keeps the prepared replacements for further calls.
+    """
     for match in matches:
         graph, inputs = source(match)
         entry = known.get(graph)
@@ -200,7 +206,7 @@ def _plans(
         yield match, prepared, inputs, names
 
 
-def _refuse_without_operation(pattern: Graph) -> None:
+def refuse_without_operation(pattern: Graph) -> None:
     if all(node.op in ("placeholder", "output") for node in pattern.nodes):
         raise GraphArgumentError(
             "the pattern has no operation, so it would be found everywhere; it must call something with its parameters"

@@ -94,6 +94,15 @@ class SubgraphMatcher:
         with gc_paused():
             return list(_PatternSearch(self, graph, node_name_match).matches())
 
+    def match_at(self, graph: Graph, node: Node) -> InternalMatch | None:
+        """Return the first match of which `node` is the first anchor's value; None without one.
+
+        Raises the errors of `match`.
+        """
+        if not self._nodes_are_equal(self.pattern_anchors[0], node):
+            return None
+        return next(_PatternSearch(self, graph, "", node).matches(), None)
+
     def has_usual_equality(self) -> bool:
         """Return whether only nodes found by the graph's index of operators can match.
 
@@ -155,10 +164,11 @@ def _refuse_dead_code(nodes: list[Node]) -> None:
 
 
 class _PatternSearch:
-    """One search for a pattern in a graph."""
+    """One search for a pattern in a graph; with `first`, for matches that begin at this node."""
 
-    def __init__(self, matcher: SubgraphMatcher, graph: Graph, node_name_match: str) -> None:
+    def __init__(self, matcher: SubgraphMatcher, graph: Graph, node_name_match: str, first: Node | None = None) -> None:
         self._matcher = matcher
+        self._first = first
         self._graph = graph
         self._wanted_name = node_name_match
         self._claimed: set[Node] = set()
@@ -186,7 +196,7 @@ class _PatternSearch:
 
     def matches(self) -> Iterator[InternalMatch]:
         """Yield the matches in order."""
-        if self._matcher.anchors and self._has_every_operator():
+        if self._matcher.anchors and (self._first is not None or self._has_every_operator()):
             yield from self._extend(0)
 
     def _has_every_operator(self) -> bool:
@@ -243,6 +253,8 @@ class _PatternSearch:
 
     def _candidates(self, depth: int) -> Iterable[Node]:
         """Return the possible values of an anchor, in order, given the mapping of the anchors before it."""
+        if not depth and self._first is not None:
+            return (self._first,)
         anchor = self._matcher.anchors[depth]
         start, found, known = self._shortest_start(depth)
         if known is not None and len(found) <= _FEW:

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from fxcore.lazy_submodules import on_demand
 
-__getattr__ = on_demand(__name__)
+_NAMES = {"Action": "rule", "Calls": "rule", "Rule": "rule", "RuleMatch": "rule", "RuleSet": "rule_set"}
+
+__getattr__ = on_demand(__name__, _NAMES)

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import fxcore
+from fxcore.transforms.rule_set import Rewrite, RuleSet
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.subjects import to_graph_module
@@ -25,6 +26,7 @@ from pytest_fxgraph.report.stage_strip import StageStrip, StripNode, StripStage
 DECOMPOSE = "decompose"
 _COMPUTING = ("call_function", "call_method", "call_module")
 _MOST_SHOWN = 40
+_MOST_REWRITES = 40
 
 StageStep = str | Callable[[Any], Any]
 
@@ -38,12 +40,15 @@ class StageNode:
     made_from: tuple[StageNode, ...]
     scope: str | None
     source: str | None
+    rule: str | None = None  # the rule of a rule set that made the node
 
     @property
     def change(self) -> str:
-        """Return "added", "kept", or "rewritten" if the node's source was another operator."""
+        """Return "added", "kept", or "rewritten" if a rule made the node or its source was another operator."""
         if not self.made_from:
             return "added"
+        if self.rule is not None:
+            return "rewritten"
         return "kept" if [node.operator for node in self.made_from] == [self.operator] else "rewritten"
 
     def __str__(self) -> str:
@@ -126,7 +131,8 @@ class Stages(Sequence[Stage]):
         for stage in reversed(self._stages):
             told = ", ".join(map(str, nodes))
             change = nodes[0].change if stage is not self._stages[0] else "traced"
-            lines.append(f"{stage.name}: {told}, {change}{_place(nodes[0])}")
+            by = f" by rule {nodes[0].rule}" if nodes[0].rule not in (None, stage.name) else ""
+            lines.append(f"{stage.name}: {told}, {change}{by}{_place(nodes[0])}")
             nodes = nodes[0].made_from
             if not nodes:
                 break
@@ -142,7 +148,7 @@ class Stages(Sequence[Stage]):
     def _maker(self, node: StageNode) -> str:
         for stage in reversed(self._stages[1:]):
             if node.change != "kept":
-                return stage.name
+                return node.rule or stage.name
             (node,) = node.made_from
         return self._stages[0].name
 
@@ -172,7 +178,8 @@ class FxStages:
 
         A stage is a frontend ("symbolic", "dynamo", "export", "aot", "make_fx"): it captures the model anew. Or it is
         "decompose": torch's decompositions to core operators run on the program of "export". Or it is a pass: it
-        gets a copy of the graph and changes it or returns another. Raises ChoiceError for another word, CaptureError if
+        gets a copy of the graph and changes it or returns another. A `RuleSet` gives a stage for each of its first 40
+        rewrites, named after the rule. Raises ChoiceError for another word, CaptureError if
         a frontend fails or makes several graphs, and every error of a pass.
         """
         __tracebackhide__ = True
@@ -199,8 +206,13 @@ class FxStages:
             elif step == DECOMPOSE:
                 program = _decomposed(program)
                 graph = to_graph_module(program)
+            elif isinstance(step, RuleSet):
+                rewrites, program = _RewriteStages(_given(made), before), None
+                rewrites.run(step)
+                made, before = [*made, *rewrites.made], rewrites.before
+                continue
             elif callable(step):
-                graph, program = _passed(step, made), None
+                graph, program = _passed(step, _given(made)), None
             else:
                 known = ", ".join(map(repr, (*FRONTENDS, DECOMPOSE)))
                 raise ChoiceError(f"there is no stage {step!r}; a stage is one of {known}, or a pass that is called")
@@ -232,10 +244,42 @@ def _decomposed(program: Any) -> Any:
     return program.run_decompositions(dict(core_decompositions()))
 
 
-def _passed(step: Callable[[Any], Any], made: Sequence[Stage]) -> fxcore.GraphModule:
+def _given(made: Sequence[Stage]) -> fxcore.GraphModule:
+    """Return a copy of the last graph for a pass."""
     if not made:
         raise ChoiceError("the first stage is a pass, which has no graph to work on; begin with a frontend")
-    given = copy.deepcopy(made[-1].graph)
+    return copy.deepcopy(made[-1].graph)
+
+
+class _RewriteStages:
+    """The stages of one rule set: one for each of the first rewrites, named after its rule, and one for the rest."""
+
+    def __init__(self, given: fxcore.GraphModule, before: dict[fxcore.Node, StageNode]) -> None:
+        self._given = given
+        self._held: list[Rewrite] = []  # rewrites without a stage
+        self.made: list[Stage] = []
+        self.before = before
+
+    def run(self, rules: RuleSet) -> None:
+        """Apply the rules and make the stages."""
+        rules.apply(self._given, self._watch)
+        if self._held or not self.made:
+            self._add(f"{len(self._held)} more rewrites" if self._held else _name_of(rules))
+
+    def _watch(self, rewrite: Rewrite) -> None:
+        self._held.append(rewrite)
+        if len(self.made) < _MOST_REWRITES:
+            self._add(rewrite.rule)
+
+    def _add(self, name: str) -> None:
+        makers = {call.name: each for each in self._held for call in each.after}
+        graph = fxcore.GraphModule(self._given, copy.deepcopy(self._given.graph))
+        stage, self.before = _stage(printable_line(name), graph, self.before, is_first=False, makers=makers)
+        self.made.append(stage)
+        self._held.clear()
+
+
+def _passed(step: Callable[[Any], Any], given: fxcore.GraphModule) -> fxcore.GraphModule:
     returned = step(given)
     result = given if returned is None else getattr(returned, "graph_module", returned)
     return to_graph_module(result)
@@ -246,18 +290,24 @@ def _name_of(step: StageStep) -> str:
 
 
 def _stage(
-    name: str, graph: fxcore.GraphModule, before: Mapping[fxcore.Node, StageNode], *, is_first: bool
+    name: str,
+    graph: fxcore.GraphModule,
+    before: Mapping[fxcore.Node, StageNode],
+    *,
+    is_first: bool,
+    makers: Mapping[str, Rewrite] | None = None,
 ) -> tuple[Stage, dict[fxcore.Node, StageNode]]:
     records = {record.name: record for record in build_document(graph, constants="shape").nodes}
     modules = dict(graph.named_modules())
     nodes = _computing_nodes(graph)
-    sources = {} if is_first else _sources_of([*before], nodes)
+    sources = {} if is_first else _sources_of([*before], nodes, makers or {})
     made = {}
     for node in nodes:
         record = records[node.name]
         operator = type(modules[record.target]).__name__ if node.op == "call_module" else record.target
         made_from = tuple(before[source] for source in sources.get(node, ()))
-        made[node] = StageNode(node.name, operator, made_from, record.scope, record.source)
+        rule = makers[node.name].rule if makers and node.name in makers else None
+        made[node] = StageNode(node.name, operator, made_from, record.scope, record.source, rule)
     used = {source for found in sources.values() for source in found}
     removed = tuple(stage_node for node, stage_node in before.items() if node not in used)
     return Stage(name, graph, tuple(made.values()), removed), made
@@ -275,11 +325,14 @@ def _computing_nodes(graph_module: fxcore.GraphModule) -> list[fxcore.Node]:
     ]
 
 
-def _sources_of(before: Sequence[fxcore.Node], after: Sequence[fxcore.Node]) -> dict[fxcore.Node, list[fxcore.Node]]:
+def _sources_of(
+    before: Sequence[fxcore.Node], after: Sequence[fxcore.Node], makers: Mapping[str, Rewrite]
+) -> dict[fxcore.Node, list[fxcore.Node]]:
     """Map each node to its sources in the stage before; an empty list for a node without evidence.
 
-    The evidence, in this order: a node of the same name and target; `from_node`, written by torch's passes and
-    decompositions; `debug_handle`; the user's module and line; the module alone.
+    The evidence, in this order: the rewrite in `makers` that made the node; a node of the same name and target;
+    `from_node`, written by torch's passes and decompositions; `debug_handle`; the user's module and line; the module
+    alone.
     """
     origins = Origins(sources=True)
     by_name = {node.name: node for node in before}
@@ -292,6 +345,9 @@ def _sources_of(before: Sequence[fxcore.Node], after: Sequence[fxcore.Node]) -> 
         same = by_name.get(node.name)
         if same is not None and same.target == node.target:
             found[node] = [same]
+            continue
+        if node.name in makers:
+            found[node] = [by_name[call.name] for call in makers[node.name].before if call.name in by_name]
             continue
         named = [by_name[name] for name in _made_from(node) if name in by_name]
         marked = (by_origin[key] for key in _marks(node, origins) if key in by_origin)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.transforms import Calls, Rule, RuleSet
 from pytest_fxgraph.captures.stages import FxStages, Stage, StageNode, Stages, strip_of
 from pytest_fxgraph.errors import ChoiceError, GateError
 
@@ -135,3 +136,58 @@ def test_a_model_with_several_graphs_has_no_stages():
 
     with pytest.raises(AssertionError, match="broken is not captured whole: 1 graph break, 2 graphs"):
         FxStages()(broken, (torch.ones(2),), ["dynamo"])
+
+
+RULES = RuleSet(
+    [
+        Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), name="relu once"),
+        Rule(lambda x: torch.exp(torch.neg(x)), lambda x: torch.reciprocal(torch.exp(x)), name="no negation"),
+        Rule(lambda x: torch.cat([x, x], 0), lambda x: torch.cat([x, x], -2), name="from the end"),
+    ]
+)
+
+
+def doubled(x):
+    y = torch.exp(torch.neg(torch.relu(torch.relu(x))))
+    return torch.cat([y, y], 0)
+
+
+def test_a_rule_set_gives_a_stage_for_each_rewrite_with_the_name_of_its_rule():
+    stages = fx_stages(doubled, X, ["symbolic", RULES])
+
+    assert [stage.name for stage in stages] == ["symbolic", "relu once", "no negation", "from the end"]
+    assert [len(stage.nodes) for stage in stages] == [5, 4, 4, 4]
+    assert stages.made_by("torch.*") == {
+        "relu_2": "relu once",
+        "exp_1": "no negation",
+        "reciprocal": "no negation",
+        "cat_1": "from the end",
+    }
+    assert [line.partition(";")[0] for line in stages.history("reciprocal")] == [
+        "from the end: reciprocal (torch.reciprocal), kept",
+        "no negation: reciprocal (torch.reciprocal), rewritten",
+        "relu once: neg (torch.neg), exp (torch.exp), kept",
+        "symbolic: neg (torch.neg), traced",
+    ]
+    assert "relu once: 0 added, 0 removed, 1 rewritten, 3 kept" in stages.text()
+
+
+def test_a_rule_set_with_many_rewrites_gives_one_stage_for_the_rest():
+    def many(x):
+        for _ in range(50):
+            x = torch.sin(x)
+        return x
+
+    rules = RuleSet([Rule(Calls(torch.sin), lambda x: torch.cos(x), name="turned")])
+    stages = fx_stages(many, X, ["symbolic", rules])
+
+    assert len(stages) == 42
+    assert stages[-1].name == "10 more rewrites"
+    assert {*stages.made_by("torch.cos").values()} == {"turned"}
+
+
+def test_a_rule_set_without_a_match_is_a_stage_without_changes():
+    stages = fx_stages(Model(), X, ["symbolic", RULES])
+
+    assert [stage.name for stage in stages] == ["symbolic", "RuleSet"]
+    assert stages["RuleSet"].nodes_that_were("kept") == stages["RuleSet"].nodes

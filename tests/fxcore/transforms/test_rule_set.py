@@ -1,0 +1,216 @@
+"""Rules are applied together, in one walk, until none applies, and each rewrite is told."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxcore
+from fxcore.errors import PassError
+from fxcore.transforms import Action, Calls, Rule, RuleSet
+from fxcore.transforms.rule_set import RuleReport
+from pytest_fxgraph import check_transform
+
+ONCE = Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), name="once")
+ZERO = Rule(lambda x: x + 0, lambda x: x, name="zero")
+
+
+def silu(x, inplace=False):
+    return x * torch.sigmoid(x)
+
+
+def refuse_in_place(match):
+    return "it works in place" if match.node.kwargs.get("inplace") else True
+
+
+SILU = Rule(Calls(F.silu), silu, when=refuse_in_place)
+
+
+def chain(x):
+    y = torch.relu(torch.relu(torch.relu(x))) + 0
+    return F.silu(y) + F.silu(y * 2, inplace=True)
+
+
+def targets(gm):
+    return [getattr(node.target, "__name__", node.target) for node in gm.graph.nodes if node.op.startswith("call_")]
+
+
+def test_rules_are_applied_together_until_none_applies():
+    result = check_transform(RuleSet([ONCE, ZERO]) + RuleSet([SILU]), chain, (torch.randn(3, 4),))
+
+    assert targets(result.after) == ["relu", "sigmoid", "mul", "mul", "silu", "add"]
+
+
+def test_the_report_has_every_rewrite_and_the_account_of_each_rule():
+    gm = fxcore.symbolic_trace(chain)
+
+    report = RuleSet([ONCE, ZERO, SILU])(gm).report
+
+    assert isinstance(report, RuleReport)
+    assert [str(each) for each in report.rewrites] == [
+        "once: relu (torch.relu), relu_1 (torch.relu) -> relu_3 (torch.relu)",
+        "once: relu_3 (torch.relu), relu_2 (torch.relu) -> relu_4 (torch.relu)",
+        "zero: add (operator.add) -> a value that was there",
+        "silu: silu (torch.nn.functional.silu) -> sigmoid (torch.sigmoid), mul_1 (operator.mul)",
+    ]
+    once, _, last = report.statistics
+    assert (once.tried, once.matched, once.rewritten) == (2, 2, 2)
+    assert once.seconds > 0
+    assert last.rejected == {"silu_1": "it works in place"}
+    assert "  silu: 3 tried, 3 matched, 1 rewritten, 1 rejected, " in str(report)
+    assert targets(gm).count("relu") == 3, "the module that is given stays"
+
+
+def test_a_graph_without_a_match_comes_back_itself():
+    gm = fxcore.symbolic_trace(lambda x: torch.exp(x))
+
+    result = RuleSet([ONCE, SILU])(gm)
+
+    assert result.graph_module is gm
+    assert not result.modified
+
+
+def test_the_first_rule_of_a_set_is_applied_where_several_match():
+    halves = Rule(lambda x: x * 2, lambda x: x + x, name="sum")
+    shifts = Rule(lambda x: x * 2, lambda x: x / 0.5, name="quotient")
+    gm = fxcore.symbolic_trace(lambda x: x * 2)
+
+    assert targets(RuleSet([halves, shifts])(gm).graph_module) == ["add"]
+    assert targets(RuleSet([shifts, halves])(gm).graph_module) == ["truediv"]
+
+
+def test_rules_that_never_end_are_named():
+    there = Rule(lambda x: torch.exp(x), lambda x: torch.pow(torch.e, x), name="there")
+    back = Rule(lambda x: torch.pow(torch.e, x), lambda x: torch.exp(x), name="back")
+    gm = fxcore.symbolic_trace(lambda x: torch.exp(x))
+
+    with pytest.raises(PassError, match=r"after 5 rounds rules still apply, for there, at exp_2: .* undo each other"):
+        RuleSet([there, back], most_rounds=5)(gm)
+
+
+def test_when_asks_about_values_by_the_names_of_the_pattern():
+    asked = []
+
+    def is_small(match):
+        asked.append((match.values["number"], match.values["x"].name, match.node.name))
+        return match.values["number"] < 3
+
+    rule = Rule(
+        lambda x, number: x * number, lambda x, number: torch.mul(x, number), when=is_small, capture_literals=True
+    )
+    report = RuleSet([rule])(fxcore.symbolic_trace(lambda x: (x * 2.5) * 9)).report
+
+    assert asked == [(2.5, "x", "mul"), (9, "mul_2", "mul_1"), (9, "mul_2", "mul_1")]
+    assert [each.place for each in report.rewrites] == ["mul"]
+    assert dict(report.left) == {"mul_1": "`when` returned False"}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.act = nn.Linear(4, 4), nn.ReLU6()
+
+    def forward(self, x):
+        return self.act(self.lin(x)).split(2, -1)[0]
+
+
+def test_calls_of_modules_and_methods_are_rewritten_by_functions_of_their_arguments():
+    rules = RuleSet(
+        [
+            Rule(Calls(nn.Linear), lambda layer, x: F.linear(x, layer.weight, layer.bias)),
+            Rule(Calls(nn.ReLU6), lambda layer, x: x.clamp(0, 6)),
+            Rule(Calls("split"), lambda x, size, dim: (x[..., :size], x[..., size:]), changes_effects=True),
+        ]
+    )
+
+    torch.manual_seed(0)
+    result = check_transform(rules, Net(), (torch.randn(2, 4),))
+
+    assert targets(result.after) == ["linear", "clamp", "getitem"]
+    assert sorted(result.after.state_dict()) == ["lin.bias", "lin.weight"]
+
+
+def test_an_action_rewrites_where_no_function_of_values_can():
+    def turned(match):
+        x, first, second = match.node.args
+        return x if first == second else match.record(torch.swapaxes, x, first, second)
+
+    rule = Rule(Calls(torch.transpose), Action(turned), name="turned")
+    gm = fxcore.symbolic_trace(lambda x: torch.transpose(torch.transpose(x, 1, 1), 0, 1))
+
+    made = RuleSet([rule])(gm).graph_module
+
+    assert targets(made) == ["swapaxes"]
+
+
+@pytest.mark.parametrize("answer", [NotImplemented, "it is needed"])
+def test_an_action_can_leave_a_match_and_its_nodes_go(answer):
+    rule = Rule(Calls(torch.exp), Action(lambda match: (match.record(torch.neg, match.node.args[0]), answer)[1]))
+    gm = fxcore.symbolic_trace(lambda x: torch.exp(x))
+
+    result = RuleSet([rule])(gm)
+
+    assert result.graph_module is gm
+    reason = "its rule calls the same, or returned NotImplemented" if answer is NotImplemented else answer
+    assert dict(result.report.left) == {"exp": reason}
+
+
+def test_a_new_node_keeps_the_shape_and_the_line_of_the_node_in_whose_place_it_is():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(torch.relu(x)))
+    last = list(gm.graph.nodes)[-2]
+    last.meta.update(val="shape", stack_trace="net.py:1")
+
+    made = RuleSet([ONCE])(gm).graph_module
+
+    node = list(made.graph.nodes)[1]
+    assert (node.meta["val"], node.meta["stack_trace"]) == ("shape", "net.py:1")
+    assert [(each.name, each.pass_name) for each in node.meta["from_node"]] == [("relu_1", "once")]
+
+
+def test_every_watched_graph_is_whole():
+    gm, seen = fxcore.symbolic_trace(chain), []
+
+    def watch(rewrite):
+        gm.graph.lint()
+        seen.append((rewrite.rule, gm(torch.ones(2)).tolist()))
+
+    RuleSet([ONCE, ZERO, SILU]).apply(gm, watch)
+
+    assert [rule for rule, _ in seen] == ["once", "once", "zero", "silu"]
+    assert all(values == chain(torch.ones(2)).tolist() for _, values in seen)
+
+
+OPERATIONS = (torch.exp, torch.sin, torch.cos, torch.tanh, torch.neg, torch.sigmoid, torch.sqrt, torch.log)
+
+
+def rule_for(number):
+    first, second = OPERATIONS[number % 8], OPERATIONS[number // 8 % 8]
+    return Rule(lambda x: first(second(x) * (1000 + number)), lambda x: torch.abs(x), name=f"rule {number}")
+
+
+@pytest.mark.slow
+def test_two_hundred_rules_take_little_longer_than_one():
+    graph = fxcore.Graph()
+    value = graph.placeholder("x")
+    for number in range(10_000):
+        value = graph.call_function(
+            OPERATIONS[number * 7 % 8] if number % 2 else torch.mul, (value, 3)[: 2 - number % 2]
+        )
+    graph.output(value)
+    gm = fxcore.GraphModule(nn.Module(), graph)
+
+    def seconds(rules):
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            rules(gm)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    one, many = RuleSet([rule_for(0)]), RuleSet([rule_for(number) for number in range(200)])
+
+    assert seconds(many) < 3 * seconds(one)
