@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pytest_fxgraph.equivalence.rank_check import Ranks
     from pytest_fxgraph.ranks.rank_programs import RankPrograms
+    from pytest_fxgraph.ranks.world import MeshSizes
 
 Trace = Callable[[Any], fxcore.GraphModule]
 
@@ -72,7 +73,7 @@ class FxEquivalence(CheckDefaults):
         kwargs: Mapping[str, Any] | None = None,
         ranks: int | RankPrograms,
         build: Callable[..., Any] | None = None,
-        mesh: Mapping[str, int] | None = None,
+        mesh: MeshSizes | None = None,
         batch: bool | str | Sequence[str] = False,
         optimizer: Callable[..., Any] | None = None,
         timeout: float = 60.0,
@@ -89,7 +90,7 @@ class FxEquivalence(CheckDefaults):
         kwargs: Mapping[str, Any] | None = None,
         ranks: int | RankPrograms | None = None,
         build: Callable[..., Any] | None = None,
-        mesh: Mapping[str, int] | None = None,
+        mesh: MeshSizes | None = None,
         batch: bool | str | Sequence[str] = False,
         optimizer: Callable[..., Any] | None = None,
         timeout: float = 60.0,

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from pytest_fxgraph.document.process_groups import text_of_ranks
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.world import ranks_text
 
 _MESH_DESCRIPTION = "mesh_"  # begins the description of a group that a DeviceMesh made
 

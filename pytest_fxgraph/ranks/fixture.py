@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from pytest_fxgraph.choices import Frontend, Mode
-from pytest_fxgraph.errors import ChoiceError, RanksError
+from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.ranks.memory import check_optimizer
-from pytest_fxgraph.ranks.rank_program import ProgramRequest, World, captured_program
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, captured_program
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
-
-MeshSizes = Mapping[str, int] | Sequence[int]
+from pytest_fxgraph.ranks.world import MeshSizes, World
 
 
 class FxRanks:
@@ -64,16 +63,7 @@ class FxRanks:
 def _world(world_size: int, mesh: MeshSizes | None) -> World:
     if not isinstance(world_size, int) or world_size < 1:
         raise ChoiceError(f"world_size={world_size!r} is no number of ranks; give a whole number from 1 on")
-    sizes = dict(mesh) if isinstance(mesh, Mapping) else {f"dim{n}": size for n, size in enumerate(mesh or ())}
-    product = 1
-    for size in sizes.values():
-        product *= size
-    if sizes and product != world_size:
-        raise RanksError(
-            f"a mesh of {' x '.join(map(str, sizes.values()))} has {product} ranks, and world_size is {world_size}; "
-            "change one of them"
-        )
-    return World(world_size, sizes)
+    return World.of(world_size, mesh)
 
 
 def _chosen_ranks(ranks: Literal["all"] | Iterable[int], world_size: int) -> list[int]:

@@ -257,7 +257,7 @@ def test_a_check_that_could_not_fail_is_refused(fx_equivalence, net):
     ("options", "told"),
     [
         ({"world_size": 1}, "a parallel program has a whole number of ranks from 2"),
-        ({"world_size": 4, "mesh": {"dp": 2}}, "mesh={'dp': 2} has 2 ranks, and ranks= is 4"),
+        ({"world_size": 4, "mesh": {"dp": 2}}, "a mesh of 2 has 2 ranks, and the program has 4"),
         ({"world_size": 2, "mesh": {"dp": 2}, "batch": "tp"}, "the mesh has no dimension 'tp'"),
     ],
 )

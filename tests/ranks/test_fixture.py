@@ -11,7 +11,7 @@ from torch import nn
 
 from fixtures.parallel_plans import data_parallel, fully_sharded, inputs, plain, tensor_parallel, two_dimensions
 from fixtures.process_groups import needs_fake_group
-from pytest_fxgraph.errors import ChoiceError, CollectiveError, RanksError
+from pytest_fxgraph.errors import ChoiceError, CollectiveError
 
 pytestmark = needs_fake_group
 
@@ -59,7 +59,7 @@ def test_a_mesh_is_handed_to_a_builder_of_two_arguments(fx_ranks):
 
 
 def test_wrong_numbers_are_refused(fx_ranks):
-    with pytest.raises(RanksError, match=re.escape("a mesh of 2 x 3 has 6 ranks, and world_size is 4")):
+    with pytest.raises(ChoiceError, match=re.escape("a mesh of 2 x 3 has 6 ranks, and the program has 4")):
         fx_ranks(tensor_parallel, inputs(), world_size=4, mesh=(2, 3))
     with pytest.raises(ChoiceError, match=re.escape("ranks=[4]: there are the ranks 0 to 3")):
         fx_ranks(tensor_parallel, inputs(), world_size=4, ranks=[4])
