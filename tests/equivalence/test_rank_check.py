@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 
 import pytest
 import torch
@@ -53,6 +54,8 @@ class _Summed(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, is_async=False):
         x = x.clone()
+        if is_async and dist.get_rank():
+            time.sleep(0.3)  # rank 0 goes on, and no collective can have ended
         dist.all_reduce(x, async_op=is_async)
         return x
 
@@ -102,7 +105,7 @@ def test_hidden_units_split_by_hand_are_equivalent(fx_equivalence, net):
     ("fault", "told"),
     [
         ("reduction", r"output \(rank 0-1\) has other values on the ranks than in eager"),
-        ("wait", r"output \(rank [01](-1)?\) has other values"),
+        ("wait", r"output \(rank 0(-1)?\) has other values"),
         ("swapped", r"output \(rank 0-1\) has other values"),
         ("gradient", r"gradient of input 0 \(rank 0-1\) has other values"),
     ],
