@@ -21,10 +21,19 @@ class World:
     mesh: Mapping[str, int]
 
     @classmethod
-    def of(cls, size: int, mesh: MeshSizes | None) -> World:
-        """Return a world with a mesh of sizes, named or not. Raises ChoiceError if the mesh has other ranks."""
-        sizes = dict(mesh) if isinstance(mesh, Mapping) else {f"dim{n}": size for n, size in enumerate(mesh or ())}
+    def of(cls, size: int | None, mesh: MeshSizes | None) -> World:
+        """Return a world with a mesh of sizes, named or not; without a size, of the ranks of the mesh.
+
+        Raises ChoiceError if the mesh has other ranks, or if there is neither a size nor a mesh.
+        """
+        sizes = dict(mesh) if isinstance(mesh, Mapping) else {f"dim{n}": length for n, length in enumerate(mesh or ())}
         product = math.prod(sizes.values())
+        size = product if size is None and sizes else size
+        if not isinstance(size, int) or size < 1:
+            raise ChoiceError(
+                f"world_size={size!r} is no number of ranks; give a whole number from 1 on, or the sizes of a mesh: as "
+                "arguments, or for a test by @pytest.mark.fx(world_size=4) or @pytest.mark.fx(mesh={'dp': 2, 'tp': 2})"
+            )
         if sizes and product != size:
             raise ChoiceError(
                 f"a mesh of {' x '.join(map(str, sizes.values()))} has {product} ranks, and the program has {size}; "

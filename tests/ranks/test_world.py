@@ -25,6 +25,12 @@ def test_a_mesh_of_another_number_of_ranks_is_refused():
         World.of(4, {"dp": 2, "tp": 3})
 
 
+def test_a_world_without_ranks_is_refused():
+    assert World.of(None, (2, 2)).size == 4
+    with pytest.raises(ChoiceError, match="world_size=None is no number of ranks; give a whole number from 1 on"):
+        World.of(None, None)
+
+
 def test_a_builder_of_one_argument_gets_no_mesh(monkeypatch):
     pytest.importorskip("torch.distributed.device_mesh")
     monkeypatch.setattr("torch.distributed.device_mesh.init_device_mesh", lambda device, sizes, mesh_dim_names: sizes)
