@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.functions import assert_graph_matches_golden as assert_graph_matches_golden
     from pytest_fxgraph.functions import assert_ops as assert_ops
     from pytest_fxgraph.functions import capture as capture
+    from pytest_fxgraph.functions import capture_ranks as capture_ranks
     from pytest_fxgraph.functions import check_transform as check_transform
     from pytest_fxgraph.functions import diff_graphs as diff_graphs
     from pytest_fxgraph.functions import ops as ops
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _HOME = {
     **dict.fromkeys(("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden"), "functions"),
     **dict.fromkeys(("assert_ops", "capture", "check_transform", "diff_graphs", "ops", "rewrite"), "functions"),
-    **dict.fromkeys(("structural_hash", "structurally_equal"), "functions"),
+    **dict.fromkeys(("capture_ranks", "structural_hash", "structurally_equal"), "functions"),
     "Capture": "captures.capture",
     "Difference": "graph_difference",
     "FxCapture": "captures.capture_fixture",

@@ -120,15 +120,21 @@ def fx_capture() -> FxCapture:
 
 
 @pytest.fixture(scope="session")
-def fx_ranks() -> FxRanks:
+def fx_ranks(request: pytest.FixtureRequest) -> FxRanks:
     """Capture one program on many ranks as one subject, without GPUs: .graphs, .groups, .collectives, .cost, ...
 
     fx_ranks(build, inputs, *, world_size, mesh=None, ranks="all", frontend="make_fx", mode=None, backend="fake")
+    The marker fx(world_size=..., mesh=...) gives defaults.
     """
     _require_torch("fx_ranks")
     from pytest_fxgraph.ranks.fixture import FxRanks
 
-    return FxRanks()
+    def marked() -> tuple[int | None, Any]:
+        """Return number of ranks and mesh of the test that runs: the fixture is made once."""
+        item = request.config.stash[CURRENT_ITEM]
+        return settings.value_of(settings.WORLD_SIZE, item), settings.value_of(settings.MESH, item)
+
+    return FxRanks(marked)
 
 
 @pytest.fixture(scope="session")

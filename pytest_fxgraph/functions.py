@@ -36,6 +36,7 @@ from pytest_fxgraph.goldens.store import GoldenStore, write_whole
 from pytest_fxgraph.graph_difference import Difference
 from pytest_fxgraph.operator_patterns import name_of_target
 from pytest_fxgraph.operator_queries import FxOps, OpsQuery
+from pytest_fxgraph.ranks.fixture import FxRanks
 from pytest_fxgraph.report.outcome import Outcome, Terms
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.text import short_lines
@@ -68,6 +69,7 @@ def _as_function(kind: type[Any], call: Callable[Concatenate[Any, _P], _R], name
 
 
 capture = _as_function(FxCapture, FxCapture.__call__, "capture")
+capture_ranks = _as_function(FxRanks, FxRanks.__call__, "capture_ranks")
 check_transform = _as_function(FxTransform, FxTransform.__call__, "check_transform")
 ops = _as_function(FxOps, FxOps.__call__, "ops")
 rewrite = _as_function(FxRewrite, FxRewrite.__call__, "rewrite")

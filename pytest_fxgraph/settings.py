@@ -133,6 +133,18 @@ def _checks(value: object) -> tuple[str, ...]:
     return tuple(check for check in CHECKS if check in chosen)
 
 
+def _ranks(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError
+    return value
+
+
+def _mesh_sizes(value: Any) -> Any:
+    for size in value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else (0,):
+        _ranks(size)
+    return value
+
+
 def _folder(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError
@@ -259,6 +271,9 @@ FRONTEND = Setting(
     "NAME",
 )
 
+WORLD_SIZE = Setting("world_size", None, ("a whole number of ranks from 1 on", _ranks))
+MESH = Setting("mesh", None, ("sizes by the names of dimensions, or a tuple of sizes", _mesh_sizes))
+
 # The settings of the fixtures that compare eager with a graph.
 NUMERIC = (
     *(RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE),
@@ -267,15 +282,15 @@ NUMERIC = (
 _SETTINGS = (
     *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
-    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, SEARCH_VALUES, ALLOW_VACUOUS, BUDGET, FRONTEND),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, SEARCH_VALUES, ALLOW_VACUOUS, BUDGET, FRONTEND, WORLD_SIZE, MESH),
 )
 # Options that concern goldens no test of this process asks for.
 _ABOUT_GOLDENS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
 _IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 MARKER = (
-    f"fx({', '.join(f'{name}=...' for name in _ON_MARKER)}): how the graph fixtures of pytest-fxgraph compare in this "
-    "test; an argument of the fixture takes precedence."
+    f"fx({', '.join(f'{name}=...' for name in _ON_MARKER)}): how the graph fixtures of pytest-fxgraph compare and "
+    "capture in this test; an argument of the fixture takes precedence."
 )
 
 

@@ -25,7 +25,7 @@ PROMISED = (
     ),
     *("FxTrace", "FxTransform", "TransformResult"),
     *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops", "diff_graphs"),
-    *("capture", "check_transform", "ops", "rewrite", "structural_hash", "structurally_equal"),
+    *("capture", "capture_ranks", "check_transform", "ops", "rewrite", "structural_hash", "structurally_equal"),
 )
 
 RIGHT = """

@@ -98,6 +98,9 @@ def test_a_level_that_does_not_exist_is_an_error_of_its_own():
         (pytest.mark.fx("exact").mark, "expected keywords such as fx(level=\"exact\"), got 'exact'"),
         (pytest.mark.fx(lvel="exact").mark, "there is no 'lvel'; it takes level, rtol, atol, seed, commutative, norm"),
         (pytest.mark.fx(golden_dir="x").mark, "there is no 'golden_dir'; it takes level"),
+        (pytest.mark.fx(world_size=0).mark, "world_size: expected a whole number of ranks from 1 on, got 0"),
+        (pytest.mark.fx(mesh={"dp": "2"}).mark, "mesh: expected sizes by the names of dimensions, or a tuple of sizes"),
+        (pytest.mark.fx(mesh=4).mark, "mesh: expected sizes by the names of dimensions, or a tuple of sizes, got 4"),
         (pytest.mark.fx(seed=-1).mark, "marker fx of test_a.py::test_x, seed: expected a whole number that is not neg"),
     ],
 )

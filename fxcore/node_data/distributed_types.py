@@ -1,6 +1,6 @@
-"""Arguments of collectives in torch.distributed: groups of processes, and reductions.
+"""Values of torch.distributed: groups of processes and reductions, which may be arguments of a graph, and tensors.
 
-Both may be arguments of a graph. A torch that was built without torch.distributed has neither.
+A torch that was built without torch.distributed has none of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ _REDUCTIONS: tuple[type, ...] = () if _DISTRIBUTED is None else (type(_DISTRIBUT
 def is_process_group(value: object) -> bool:
     """Return whether a value is a group of processes."""
     return isinstance(value, _GROUPS)
+
+
+def is_distributed(value: object) -> bool:
+    """Return whether a value is a tensor with a mesh of ranks and placements on it, as torch's DTensor."""
+    return isinstance(value, torch.Tensor) and hasattr(value, "placements") and hasattr(value, "device_mesh")
 
 
 def process_groups_of(root: torch.nn.Module) -> list[Any]:

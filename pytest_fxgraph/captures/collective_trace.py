@@ -60,7 +60,9 @@ def collectives_noted() -> Iterator[None]:
                 if node is last:
                     break
                 if str(node.target).startswith("c10d."):
-                    node.meta.update({} if reduction is None else {REDUCTION: reduction})
+                    objects = [each for each in node.all_input_nodes if is_opaque(mode.tracer.root, each, "ReduceOp")]
+                    for each in (node, *objects) if reduction is not None else ():
+                        each.meta[REDUCTION] = reduction
                     works[id(result)] = result, node
             return result
 
@@ -100,6 +102,12 @@ def _reduction(arguments: Iterable[Any]) -> str | None:
         if is_reduction(operation):
             return str(operation.name).lower()
     return None
+
+
+def is_opaque(owner: Any, node: Any, kind: str) -> bool:
+    """Return whether a node reads an object of C++ of a kind from the module that owns its graph: "ReduceOp"."""
+    value = getattr(owner, str(node.target), None) if node.op == "get_attr" else None
+    return isinstance(value, torch.ScriptObject) and str(value._type()).endswith(f".{kind}")
 
 
 def _record_wait(graph: Any, collective: Any) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
+from unittest.mock import patch
 
 from torch import nn
 
@@ -145,7 +145,9 @@ def loaded_program(
     check_archive(Path(path), trusts=trusts, remedy=remedy)
     import torch.export  # takes a second
 
-    with _weights_only(not trusts):
+    # torch.export.load tries a second time where torch.load refuses a pickle that names functions.
+    weights_only = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"}
+    with patch.dict(os.environ, {} if trusts else weights_only):
         try:
             return torch.export.load(os.fspath(path))
         except Exception as error:
@@ -154,22 +156,6 @@ def loaded_program(
                 f"cannot read {path}: torch {torch.__version__} does not load it: {reason}; load it by the release of "
                 "torch that saved it, and save it by this one"
             ) from error
-
-
-@contextmanager
-def _weights_only(is_forced: bool) -> Iterator[None]:
-    """Make torch.load refuse pickles that name functions. torch.export.load would load these in a second attempt."""
-    variables = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"} if is_forced else {}
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -89,18 +90,27 @@ def _names_groups(graph: Any) -> bool:
     return any(with_named_group(node, ProcessGroupTexts())[0] != node.args for node in graph.nodes)
 
 
-def _copy(graph: Any) -> Any:
-    """Copy a graph of fxcore or torch.fx, with the very names of its nodes, and with texts for groups of processes."""
-    groups = ProcessGroupTexts() if has_groups() else None
+def copied_graph(graph: Any, arguments: Callable[[Any], Any] | None, texts: Mapping[Any, str] | None = None) -> Any:
+    """Copy a graph of fxcore or torch.fx, with the very names of its nodes.
+
+    `arguments` returns args and kwargs for a node of the copy. Nodes with a text in `texts` are left out, and their
+    readers have the text.
+    """
     copied = type(graph)()
-    copies: dict[Any, Any] = {}
-    for node in graph.nodes:
-        copies[node] = copied.node_copy(node, copies.__getitem__)
-        copies[node].name = node.name
-        if groups is not None:
-            copies[node].args, copies[node].kwargs = with_named_group(copies[node], groups)
+    copies: dict[Any, Any] = dict(texts or {})
+    for node in [node for node in graph.nodes if node not in copies]:
+        copy = copies[node] = copied.node_copy(node, copies.__getitem__)
+        copy.name = node.name
+        if arguments is not None:
+            copy.args, copy.kwargs = arguments(copy)
     copied._codegen = graph._codegen
     return copied
+
+
+def _copy(graph: Any) -> Any:
+    """Copy a graph with texts for groups of processes."""
+    texts = ProcessGroupTexts() if has_groups() else None
+    return copied_graph(graph, None if texts is None else lambda node: with_named_group(node, texts))
 
 
 def _tidy(code: str) -> str:

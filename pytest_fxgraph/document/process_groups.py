@@ -24,9 +24,12 @@ class ProcessGroupTexts:
 
     def text(self, group: Any) -> str:
         """Write a group."""
-        text = text_of_ranks(_ranks_of(group))
+        return self.numbered(str(group.group_name), _ranks_of(group))
+
+    def numbered(self, name: str, ranks: Sequence[int], dimension: str = "") -> str:
+        """Write the group of a name: its dimension of a mesh and its ranks, and a number from the second group on."""
+        text = f"{dimension}, " * bool(dimension) + _text_of_ranks(ranks)
         names = self._seen.setdefault(text, [])
-        name = str(group.group_name)
         if name not in names:
             names.append(name)
         number = names.index(name)
@@ -75,7 +78,7 @@ def _ranks_of(group: Any) -> list[int]:
     return list(distributed.get_process_group_ranks(group))
 
 
-def text_of_ranks(ranks: Sequence[int]) -> str:
+def _text_of_ranks(ranks: Sequence[int]) -> str:
     """Write ranks relative to the first: `size=4` in a row, `size=4, step=2`, or `offsets=[0, 1, 3]`."""
     steps = {later - earlier for earlier, later in itertools.pairwise(ranks)}
     if len(steps) > 1:

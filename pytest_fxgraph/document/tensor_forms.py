@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fxcore.node_data.distributed_types import is_distributed
 from fxcore.state.storage import ORDINARY, has_values, wrapped_tensors
 from pytest_fxgraph.document.target_names import class_name
 from pytest_fxgraph.document.tensor_texts import dtype_name, tensor_text
@@ -28,7 +29,7 @@ _NOT_TOLD = ("requires_grad", "device")  # the record says the first; goldens do
 def form_text(tensor: torch.Tensor, text: Callable[[Any], str]) -> str:
     """Return the text behind dtype and shape; "" for an ordinary tensor. `text` writes attributes of the class."""
     # The part of a distributed tensor on one rank follows from its mesh and placements.
-    parts = {} if _is_distributed(tensor) else wrapped_tensors(tensor)
+    parts = {} if is_distributed(tensor) else wrapped_tensors(tensor)
     attributes = {} if type(tensor) in ORDINARY or tensor.is_nested else _attributes(tensor)
     if parts or attributes:
         words = _words_of_parts(tensor, _innermost(parts), attributes)
@@ -106,7 +107,7 @@ def _granularity(shape: Sequence[int], block: Sequence[int]) -> str:
 
 def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
     """Return a tensor's attributes: mesh and placements, or whatever its class rebuilds it from."""
-    if _is_distributed(tensor):
+    if is_distributed(tensor):
         mesh: Any = tensor.device_mesh  # type: ignore[attr-defined]  # of torch.distributed
         placements = [*map(str, tensor.placements)]  # type: ignore[attr-defined]
         named = {} if mesh.mesh_dim_names is None else {"names": mesh.mesh_dim_names}
@@ -126,10 +127,6 @@ def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
         for name, value in found.items()
         if value is not None and name not in _NOT_TOLD and (name not in is_told or is_told[name] != value)
     }
-
-
-def _is_distributed(tensor: torch.Tensor) -> bool:
-    return type(tensor) not in ORDINARY and hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
 def _attribute_text(value: Any, text: Callable[[Any], str]) -> str:

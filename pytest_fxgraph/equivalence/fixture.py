@@ -25,7 +25,13 @@ from pytest_fxgraph.choices import shows_options
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
-from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
+from pytest_fxgraph.equivalence.options import (
+    CALL_DEFAULTS,
+    DEFAULTS,
+    CheckDefaults,
+    EquivalenceOptions,
+    RankOptions,
+)
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
 from pytest_fxgraph.errors import ChoiceError, SubjectError
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 
     from pytest_fxgraph.equivalence.rank_check import Ranks
     from pytest_fxgraph.ranks.rank_programs import RankPrograms
+    from pytest_fxgraph.ranks.world import MeshSizes
 
 Trace = Callable[[Any], fxcore.GraphModule]
 
@@ -71,12 +78,7 @@ class FxEquivalence(CheckDefaults):
         *,
         kwargs: Mapping[str, Any] | None = None,
         ranks: int | RankPrograms,
-        build: Callable[..., Any] | None = None,
-        mesh: Mapping[str, int] | None = None,
-        batch: bool | str | Sequence[str] = False,
-        optimizer: Callable[..., Any] | None = None,
-        timeout: float = 60.0,
-        **options: Unpack[EquivalenceOptions],
+        **options: Unpack[RankOptions],
     ) -> None: ...
 
     @shows_options(EquivalenceOptions, **CALL_DEFAULTS)
@@ -89,7 +91,7 @@ class FxEquivalence(CheckDefaults):
         kwargs: Mapping[str, Any] | None = None,
         ranks: int | RankPrograms | None = None,
         build: Callable[..., Any] | None = None,
-        mesh: Mapping[str, int] | None = None,
+        mesh: MeshSizes | None = None,
         batch: bool | str | Sequence[str] = False,
         optimizer: Callable[..., Any] | None = None,
         timeout: float = 60.0,

@@ -15,6 +15,7 @@ from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.search.search import SearchBudget
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
+from pytest_fxgraph.ranks.world import MeshSizes
 from pytest_fxgraph.settings import NUMERIC
 
 if TYPE_CHECKING:
@@ -49,15 +50,20 @@ class EquivalenceOptions(CheckOptions, total=False):
     frontend: Frontend | None
 
 
-class ParallelOptions(EquivalenceOptions, total=False):
-    """Options of `assert_equivalent`, with those of `fx_equivalence` for a parallel program."""
+class RankOptions(EquivalenceOptions, total=False):
+    """Options of `fx_equivalence` for a parallel program."""
 
-    ranks: Any  # a number, or the result of fx_ranks
     build: Callable[..., Any] | None
-    mesh: Mapping[str, int] | None
+    mesh: MeshSizes | None
     batch: bool | str | Sequence[str]
     optimizer: Callable[..., Any] | None
     timeout: float
+
+
+class ParallelOptions(RankOptions, total=False):
+    """Options of `assert_equivalent`, with those of `fx_equivalence` for a parallel program."""
+
+    ranks: Any  # a number, or the result of fx_ranks
 
 
 # Options without a marker of their own. Signatures show their defaults, and None for all others.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -28,7 +27,7 @@ from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values
 from pytest_fxgraph.errors import ChoiceError, EagerError
 from pytest_fxgraph.ranks.processes import run_on_ranks
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.world import MeshSizes, World, ranks_text
 
 _BY_CHANCE = math.log(1e-6)  # draws that agree with a smaller probability do not agree by chance
 
@@ -46,7 +45,7 @@ class Ranks:
 
     build: Callable[..., Any]
     world_size: int
-    mesh: Mapping[str, int] | None = None
+    mesh: MeshSizes | None = None
     batch: bool | str | Sequence[str] = False
     optimizer: Callable[..., Any] | None = None
     timeout: float = 60.0
@@ -54,18 +53,14 @@ class Ranks:
     def __post_init__(self) -> None:
         if not isinstance(self.world_size, int) or self.world_size < 2:
             raise ChoiceError(f"ranks={self.world_size!r}: a parallel program has a whole number of ranks from 2")
-        if self.mesh is not None and math.prod(self.mesh.values()) != self.world_size:
-            raise ChoiceError(
-                f"mesh={dict(self.mesh)!r} has {math.prod(self.mesh.values())} ranks, and ranks= is "
-                f"{self.world_size}; change one of them"
-            )
-        unknown = [name for name in self._dimensions if name not in (self.mesh or {})]
+        mesh = self.world.mesh
+        unknown = [name for name in self._dimensions if name not in mesh]
         if unknown:
             raise ChoiceError(f"batch={self.batch!r}: the mesh has no dimension {unknown[0]!r}")
 
     @classmethod
     def of(
-        cls, ranks: int | RankPrograms, build: Callable[..., Any] | None, mesh: Mapping[str, int] | None, **others: Any
+        cls, ranks: int | RankPrograms, build: Callable[..., Any] | None, mesh: MeshSizes | None, **others: Any
     ) -> Ranks:
         """Return the program of a number of ranks with its builder, or the program that fx_ranks captured."""
         request = getattr(ranks, "request", None)
@@ -79,6 +74,11 @@ class Ranks:
         return cls(build, ranks, mesh, **others)
 
     @property
+    def world(self) -> World:
+        """The ranks and their mesh."""
+        return World.of(self.world_size, self.mesh)
+
+    @property
     def _dimensions(self) -> tuple[str, ...]:
         return () if isinstance(self.batch, bool) else (self.batch,) if isinstance(self.batch, str) else (*self.batch,)
 
@@ -87,26 +87,21 @@ class Ranks:
         """The number of parts of the batch."""
         if isinstance(self.batch, bool):
             return self.world_size if self.batch else 1
-        return math.prod((self.mesh or {})[name] for name in self._dimensions)
+        return math.prod(self.world.mesh[name] for name in self._dimensions)
 
     def part_of(self, rank: int) -> int:
         """Return the part of the batch that a rank gets."""
         if isinstance(self.batch, bool):
             return rank if self.batch else 0
         part, below = 0, self.world_size
-        for name, size in (self.mesh or {}).items():
+        for name, size in self.world.mesh.items():
             below //= size
             part = part * size + rank // below % size if name in self._dimensions else part
         return part
 
     def model(self, rank: int) -> Any:
         """Build the model of a rank, in its process."""
-        if self.mesh is None:
-            return self.build(rank)
-        from torch.distributed.device_mesh import init_device_mesh
-
-        mesh = init_device_mesh("cpu", tuple(self.mesh.values()), mesh_dim_names=tuple(self.mesh))
-        return self.build(rank, mesh) if len(inspect.signature(self.build).parameters) > 1 else self.build(rank)
+        return self.world.model(self.build, rank)
 
 
 @dataclasses.dataclass(frozen=True)

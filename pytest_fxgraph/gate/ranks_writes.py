@@ -18,7 +18,7 @@ from pytest_fxgraph.gate.attempt import given_fields
 from pytest_fxgraph.gate.paths import shown, within_folder
 from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_path
 from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.world import ranks_text
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.plain_data import record_of
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.world import ranks_text
 from pytest_fxgraph.report.printable import counted
 
 _LONGEST_BLOCK = 64  # rows; a longer repetition stays unfolded

@@ -7,7 +7,6 @@ Source: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,13 +16,20 @@ import torch
 from torch.utils import _pytree as pytree
 
 import fxcore
-from fxcore.node_data.distributed_types import is_process_group, is_reduction
-from fxcore.operators.effects import effects_of
-from fxcore.operators.kinds import is_packet, overloads_of, schema_of
-from fxcore.operators.table import GROUP_ARGUMENTS
-from pytest_fxgraph.captures.collective_trace import REDUCTION
-from pytest_fxgraph.document.collective_names import collective_kind
+from fxcore.node_data.distributed_types import is_distributed
 from pytest_fxgraph.document.tensor_texts import dtype_name
+from pytest_fxgraph.ranks.collective_nodes import (
+    arguments_of,
+    bytes_of,
+    group_argument,
+    is_wait,
+    kind_of,
+    name_of_call,
+    name_of_group,
+    reduction_of,
+    schema_of_call,
+    tensors_of,
+)
 from pytest_fxgraph.ranks.collective_table import Row, printed
 from pytest_fxgraph.ranks.communicators import Communicator
 from pytest_fxgraph.report.printable import counted
@@ -122,7 +128,7 @@ def collectives_of(
                 found += call.records(rank, len(found))
                 if kind in ("recv", "batch_p2p") and not call.blocks:
                     receives[node] = [each.order for each in found if each.node == node.name and each.kind == "recv"]
-            elif _name_of(node.target) in ("wait", "wait_tensor"):
+            elif is_wait(node):
                 for place in [place for each in _sources(node) for place in receives.pop(each, ())]:
                     found[place] = replace(found[place], awaited=len(found))
     return found
@@ -136,51 +142,13 @@ def _sources(wait: fxcore.Node) -> Iterator[fxcore.Node]:
             yield node.all_input_nodes[0]
 
 
-def kind_of(node: fxcore.Node) -> str | None:
-    """Return which collective a node calls; None for any other node, and for the wait for a collective."""
-    if node.op != "call_function" or "collective" not in effects_of(node.op, node.target).kinds:
-        return None
-    return collective_kind(_name_of(node.target))
-
-
-def arguments_of(node: fxcore.Node) -> dict[str, Any]:
-    """Return the arguments of a call by name; by number where the function does not tell its names."""
-    schema = _schema_of(node.target)
-    if schema is not None:
-        names = [argument.name for argument in schema.arguments]
-        return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    try:
-        return dict(inspect.signature(node.target).bind_partial(*node.args, **node.kwargs).arguments)
-    except (TypeError, ValueError):  # `apply` of an autograd function, written in C
-        return {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
-
-
-def group_argument(node: fxcore.Node) -> Any:
-    """Return the group of a collective as its node names it: torch's name, a group, or the node of a wrapped group."""
-    arguments = arguments_of(node)
-    for name in (*GROUP_ARGUMENTS, "group"):
-        if name in arguments:
-            return arguments[name]
-    return next((value for value in arguments.values() if is_process_group(value)), None)
-
-
-def name_of_group(owner: fxcore.GraphModule, given: Any) -> str | None:
-    """Return torch's name of a group that a node names; None stands for the whole world."""
-    if isinstance(given, fxcore.Node):
-        given = getattr(owner, str(given.target), None) if given.op == "get_attr" else None
-    if isinstance(given, torch.ScriptObject):
-        given = torch.distributed.ProcessGroup.unbox(given)
-    name = given if isinstance(given, str) else getattr(given, "group_name", None)
-    return None if name is None else str(name)
-
-
 def hidden_collective(graph_module: fxcore.GraphModule) -> fxcore.Node | None:
     """Return the first node that computes with DTensors, whose operators may hold collectives; None without one."""
     for owner, node in _calls(graph_module):
         if node.op == "call_method" and str(node.target) in _METHODS_WITH_COLLECTIVES:
             return node
         if node.op == "call_module":
-            if any(map(_is_distributed, owner.get_submodule(str(node.target)).parameters())):
+            if any(map(is_distributed, owner.get_submodule(str(node.target)).parameters())):
                 return node
         elif node.op in ("call_function", "call_method") and any(
             _holds_distributed(owner, each) for each in (node, *node.all_input_nodes)
@@ -194,12 +162,8 @@ def _holds_distributed(owner: fxcore.GraphModule, node: fxcore.Node) -> bool:
         value: Any = owner
         for part in str(node.target).split("."):
             value = getattr(value, part, None)
-        return _is_distributed(value)
-    return any(map(_is_distributed, _tensors(node)))
-
-
-def _is_distributed(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and hasattr(value, "placements") and hasattr(value, "device_mesh")
+        return is_distributed(value)
+    return any(map(is_distributed, tensors_of(node)))
 
 
 def _calls(graph_module: fxcore.GraphModule) -> Iterator[tuple[fxcore.GraphModule, fxcore.Node]]:
@@ -226,13 +190,13 @@ class _Call:
             is_output = kind == "recv" or is_tensor_of_scatter or name in _OUTPUTS
             (outputs if is_output else inputs).extend(_leaf_tensors(value))
         self.inputs = inputs
-        self.outputs = outputs or [each for each in _tensors(node) if kind not in ("gather", "scatter", "send")]
+        self.outputs = outputs or [each for each in tensors_of(node) if kind not in ("gather", "scatter", "send")]
         self.is_at_root = bool(inputs) if kind == "scatter" else bool(outputs)
 
     @property
     def blocks(self) -> bool:
         """Whether the call itself waits: `torch.distributed.recv`, and no operator."""
-        return _schema_of(self.node.target) is None and _name_of(self.node.target).startswith("recv")
+        return schema_of_call(self.node.target) is None and name_of_call(self.node.target).startswith("recv")
 
     def records(self, rank: int, order: int) -> list[Collective]:
         """Return the record of the call; of a batch of sends and receives one for each."""
@@ -253,7 +217,7 @@ class _Call:
     def _record(self, rank: int, order: int, kind: str, shapes: tuple[tuple[int, ...], ...]) -> Collective:
         tensors = [] if kind == "barrier" else self.inputs or self.outputs
         size = len(self.communicator.ranks)
-        message = max(_bytes(self.inputs), _bytes(self.outputs))
+        message = max(bytes_of(self.inputs), bytes_of(self.outputs))
         if kind in ("gather", "scatter") and not self.is_at_root:
             message *= size
         gives, takes = self._parts(kind, size)
@@ -263,28 +227,14 @@ class _Call:
             dtype_name(tensors[0].dtype) if tensors else "",
             shapes if tensors else (),
             message if tensors else 0,
-            self._reduction(), self._peer(), self.node.name, _module_of(self.node),
+            reduction_of(self.node, kind, self.arguments), self._peer(), self.node.name, _module_of(self.node),
             gives, takes, tag if isinstance(tag, int) else 0,
             order + 1 if self.blocks else None, _source_of(self.node),
         )  # fmt: skip
 
-    def _reduction(self) -> str | None:
-        if self.kind not in ("all_reduce", "reduce_scatter", "reduce"):
-            return None
-        if REDUCTION in self.node.meta:
-            return str(self.node.meta[REDUCTION])
-        for name in ("reduce_op", "op", "reduceOp"):
-            if isinstance(self.arguments.get(name), str):
-                return str(self.arguments[name])
-        given: Any = next((value for value in self.arguments.values() if is_reduction(value)), None)
-        if given is not None:
-            return str(given.name).lower()
-        # The functions of torch.distributed sum if they are not told otherwise.
-        return "sum" if _schema_of(self.node.target) is None else None
-
     def _peer(self) -> int | None:
         """Return the other rank of a send or recv, or the root, as a rank of the world."""
-        is_operator = _schema_of(self.node.target) is not None
+        is_operator = schema_of_call(self.node.target) is not None
         for name, is_of_group in _PEERS.items():
             given = self.arguments.get(name)
             if isinstance(given, int):
@@ -295,7 +245,7 @@ class _Call:
     def _parts(self, kind: str, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the numbers of elements for each rank of the group, and from each."""
         inputs, outputs = ([int(each.numel()) for each in side] for side in (self.inputs, self.outputs))
-        if "coalesced" in _name_of(self.node.target):  # a list has the tensors of all calls, and not the parts
+        if "coalesced" in name_of_call(self.node.target):  # a list has the tensors of all calls, and not the parts
             inputs, outputs = ([sum(side)] if side else [] for side in (inputs, outputs))
         if kind == "all_gather":
             return _whole(inputs, 1), _whole(outputs, size)
@@ -330,16 +280,7 @@ def _whole(numbers: Sequence[int], parts: int) -> tuple[int, ...]:
 def _leaf_tensors(value: Any) -> Iterator[torch.Tensor]:
     for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, fxcore.Node):
-            yield from _tensors(leaf)
-
-
-def _tensors(node: fxcore.Node) -> Iterator[torch.Tensor]:
-    value = node.meta.get("val", node.meta.get("example_value"))
-    yield from (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
-
-
-def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(int(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors)
+            yield from tensors_of(leaf)
 
 
 def _module_of(node: fxcore.Node) -> str:
@@ -351,15 +292,3 @@ def _source_of(node: fxcore.Node) -> str:
     """Return the last line of the recorded stack: `self.reduce(x)`."""
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-
-def _schema_of(target: Any) -> Any:
-    return schema_of(overloads_of(target)[0] if is_packet(target) else target)
-
-
-def _name_of(target: Any) -> str:
-    owner = getattr(target, "__self__", None)
-    name = getattr(target, "_opname", None) or getattr(target, "__name__", "")
-    if name == "apply" and isinstance(owner, type):  # of an autograd function
-        name = owner.__name__
-    return str(name).split(".")[0].lstrip("_")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from pytest_fxgraph.document.process_groups import text_of_ranks
-from pytest_fxgraph.ranks.spans import ranks_text
+from fxcore.node_data.distributed_types import is_distributed
+from pytest_fxgraph.captures.distributed_internals import process_groups
+from pytest_fxgraph.ranks.world import ranks_text
 
 _MESH_DESCRIPTION = "mesh_"  # begins the description of a group that a DeviceMesh made
 
@@ -36,14 +36,12 @@ class Communicator(NamedTuple):
 
 def communicators_by_name(models: Iterable[Any] = ()) -> dict[str, Communicator]:
     """Return the groups of this process by torch's name; the meshes of the models' state name their dimensions."""
-    distributed: Any = sys.modules["torch.distributed.distributed_c10d"]
-    groups = [group for group in distributed._world.pg_map if hasattr(group, "group_name")]
     found = {}
     numbers: dict[tuple[int, ...], int] = {}
-    for group in groups:
+    for group in process_groups():
         described = str(getattr(group, "group_desc", "") or "")
         dimension = described.removeprefix(_MESH_DESCRIPTION) if described.startswith(_MESH_DESCRIPTION) else ""
-        ranks = tuple(distributed.get_process_group_ranks(group))
+        ranks = tuple(torch.distributed.get_process_group_ranks(group))
         numbers[ranks] = numbers.get(ranks, -1) + 1
         found[str(group.group_name)] = Communicator(ranks, dimension, numbers[ranks])
     for mesh in _meshes_of(models):
@@ -53,29 +51,11 @@ def communicators_by_name(models: Iterable[Any] = ()) -> dict[str, Communicator]
     return found
 
 
-def texts_of_groups(communicators: Mapping[str, Communicator], names: Iterable[str]) -> dict[str, str]:
-    """Return a text for each group that is the same on every rank of it: its dimension and its size.
-
-    Groups of one rank that would have one text are numbered in the order of `names`.
-    """
-    texts: dict[str, str] = {}
-    numbers: dict[str, int] = {}
-    for name in dict.fromkeys(names):
-        ranks, dimension, _ = communicators[name]
-        named = f"{dimension}, " if dimension else ""
-        text = f"process_group({named}{text_of_ranks(ranks)})"
-        numbers[text] = numbers.get(text, 0) + 1
-        texts[name] = text + (f"#{numbers[text]}" if numbers[text] > 1 else "")
-    return texts
-
-
 def _meshes_of(models: Iterable[Any]) -> Iterator[Any]:
     for model in models:
         if isinstance(model, nn.Module):
-            for tensor in (*model.parameters(), *model.buffers()):
-                mesh = getattr(tensor, "device_mesh", None)
-                if isinstance(tensor, torch.Tensor) and mesh is not None:
-                    yield mesh
+            tensors: list[Any] = [*model.parameters(), *model.buffers()]
+            yield from (tensor.device_mesh for tensor in tensors if is_distributed(tensor))
         elif hasattr(model, "mesh_dim_names"):
             yield model
 

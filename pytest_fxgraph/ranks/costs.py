@@ -12,7 +12,7 @@ from pytest_fxgraph.document.costs import CostBlock
 from pytest_fxgraph.ranks.collectives import Collective
 from pytest_fxgraph.ranks.memory import StateMemory
 from pytest_fxgraph.ranks.rank_program import RankProgram
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.world import ranks_text
 
 _STATE = ("parameters", "gradients", "optimizer")  # fields of StateMemory
 

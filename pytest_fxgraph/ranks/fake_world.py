@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import torch
 
 from fxcore.state.snapshot import globals_kept
+from pytest_fxgraph.captures.distributed_internals import forget_placements
 from pytest_fxgraph.errors import RanksError
 
 _FAKE = "torch.testing._internal.distributed.fake_pg"
@@ -36,13 +37,13 @@ def rank_of_fake_world(rank: int, world_size: int) -> Iterator[None]:
         )
     fake = importlib.import_module(_FAKE)
     names = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
-    with globals_kept(), _environment(names):
+    with globals_kept(), patch.dict(os.environ, names):
         torch.distributed.init_process_group("fake", store=fake.FakeStore(), rank=rank, world_size=world_size)
         try:
             yield
         finally:
             torch.distributed.destroy_process_group()
-            _forget_placements()
+            forget_placements()
 
 
 def refuse_without_distributed() -> None:
@@ -62,40 +63,3 @@ def refuse_inside_a_world(action: str) -> None:
             f"{torch.distributed.get_world_size()}, and torch has one world for a process; call "
             "torch.distributed.destroy_process_group() first"
         )
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _forget_placements() -> None:
-    """Empty DTensor's caches: meshes of two ranks are equal, so a cached result could hold another rank's mesh."""
-    tensor = getattr(torch.distributed, "tensor", None)
-    dispatcher = getattr(getattr(tensor, "DTensor", None), "_op_dispatcher", None)
-    propagator = getattr(dispatcher, "sharding_propagator", None)
-    for owner in (getattr(propagator, "propagate_op_sharding", None), _transform_plans()):
-        clear = getattr(owner, "cache_clear", None)
-        cached = getattr(owner, "cache", None)
-        if callable(clear):
-            clear()
-        elif callable(getattr(cached, "cache_clear", None)):
-            cached.cache_clear()  # type: ignore[union-attr]  # asked in the line above
-    clear_native = getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", None)
-    if callable(clear_native):
-        clear_native()
-
-
-def _transform_plans() -> object:
-    """Return the cached function that plans redistributions; None if nothing has imported it."""
-    module = sys.modules.get("torch.distributed.tensor._redistribute")
-    return getattr(module, "_gen_transform_infos", None)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from pytest_fxgraph.choices import Frontend, Mode
-from pytest_fxgraph.errors import ChoiceError, RanksError
+from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.ranks.memory import check_optimizer
-from pytest_fxgraph.ranks.rank_program import ProgramRequest, World, captured_program
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, captured_program
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
-
-MeshSizes = Mapping[str, int] | Sequence[int]
+from pytest_fxgraph.ranks.world import MeshSizes, World
 
 
 class FxRanks:
     """Captures one program on many ranks: the fixture `fx_ranks`."""
+
+    def __init__(self, marked: Callable[[], tuple[int | None, MeshSizes | None]] = lambda: (None, None)) -> None:
+        """Take a function that returns the test's number of ranks and mesh, for calls that give neither."""
+        self._marked = marked
 
     def __call__(
         self,
         build: Callable[..., Any],
         inputs: Any = None,
         *,
-        world_size: int,
+        world_size: int | None = None,
         mesh: MeshSizes | None = None,
         ranks: Literal["all"] | Iterable[int] = "all",
         kwargs: Mapping[str, Any] | None = None,
@@ -35,14 +38,16 @@ class FxRanks:
     ) -> RankPrograms:
         """Build and capture the program of each rank, and return all programs as one subject.
 
-        `build(rank)` makes the model of a rank while this process takes the rank's place, as
-        `torch.distributed.get_rank()` and the variables RANK, LOCAL_RANK and WORLD_SIZE say. With `mesh`, the sizes of
-        a device mesh by the names of its dimensions ({"dp": 2, "tp": 4}, or a tuple of sizes), `build(rank, mesh)` gets
-        the DeviceMesh. `inputs` is a tuple of positional arguments, one tensor, or a function of the rank that returns
-        either. `ranks` are the ranks to capture. The frontend "make_fx" sees each collective that an eager run calls.
-        With it, mode="train" captures a training step as one graph: forward, loss and backward. The graph returns the
-        loss and the gradients by parameter path. `loss` maps the outputs to a scalar; the default is the sum of all
-        floating-point outputs. `optimizer` is the optimizer whose state `.cost` counts as memory.
+        `world_size` is the number of ranks; it follows from the sizes of `mesh`. Without both, the marker
+        `fx(world_size=..., mesh=...)` of a test gives them. `build(rank)` makes the model of a rank while this process
+        takes the rank's place, as `torch.distributed.get_rank()` and the variables RANK, LOCAL_RANK and WORLD_SIZE say.
+        With `mesh`, the sizes of a device mesh by the names of its dimensions ({"dp": 2, "tp": 4}, or a tuple of
+        sizes), `build(rank, mesh)` gets the DeviceMesh. `inputs` is a tuple of positional arguments, one tensor, or a
+        function of the rank that returns either. `ranks` are the ranks to capture. The frontend "make_fx" sees each
+        collective that an eager run calls. With it, mode="train" captures a training step as one graph: forward, loss
+        and backward. The graph returns the loss and the gradients by parameter path. `loss` maps the outputs to a
+        scalar; the default is the sum of all floating-point outputs. `optimizer` is the optimizer whose state `.cost`
+        counts as memory.
 
         Raises RanksError if torch has no torch.distributed, or a rank cannot be built or captured; ChoiceError for a
         wrong word, rank or size.
@@ -55,25 +60,12 @@ class FxRanks:
                 "loss= is for a training step: give mode='train' and frontend='make_fx', or leave loss out"
             )
         check_optimizer(optimizer, mode)
-        world = _world(world_size, mesh)
-        chosen = _chosen_ranks(ranks, world_size)
+        if world_size is None and mesh is None:
+            world_size, mesh = self._marked()
+        world = World.of(world_size, mesh)
+        chosen = _chosen_ranks(ranks, world.size)
         request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device, loss, optimizer)
         return RankPrograms(frontend, world, [captured_program(request, rank) for rank in chosen], request)
-
-
-def _world(world_size: int, mesh: MeshSizes | None) -> World:
-    if not isinstance(world_size, int) or world_size < 1:
-        raise ChoiceError(f"world_size={world_size!r} is no number of ranks; give a whole number from 1 on")
-    sizes = dict(mesh) if isinstance(mesh, Mapping) else {f"dim{n}": size for n, size in enumerate(mesh or ())}
-    product = 1
-    for size in sizes.values():
-        product *= size
-    if sizes and product != world_size:
-        raise RanksError(
-            f"a mesh of {' x '.join(map(str, sizes.values()))} has {product} ranks, and world_size is {world_size}; "
-            "change one of them"
-        )
-    return World(world_size, sizes)
 
 
 def _chosen_ranks(ranks: Literal["all"] | Iterable[int], world_size: int) -> list[int]:

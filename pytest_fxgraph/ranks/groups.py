@@ -14,7 +14,7 @@ from fxcore.operators.kinds import is_packet, overloads_of
 from pytest_fxgraph.compare.structural_hash import structural_hash
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
 from pytest_fxgraph.ranks.rank_program import RankProgram
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.world import ranks_text
 
 _NUMBER = re.compile(r"(?<![\w.%\"'])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
 _SLICE = re.compile(r"slice\((-?\d+|None), (-?\d+|None)(?=,)")

@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_fxgraph.ranks.collectives import Collective
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.world import ranks_text
 
 _MOST_LINES = 12
 _MOST_SPANS = 6

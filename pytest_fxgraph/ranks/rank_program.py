@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,32 +11,23 @@ from torch import nn
 
 import fxcore
 from fxcore.graph import gc_paused
+from fxcore.node_data.distributed_types import is_distributed
 from pytest_fxgraph.captures.capture import Capture
-from pytest_fxgraph.captures.collective_trace import REDUCTION
+from pytest_fxgraph.captures.collective_trace import REDUCTION, is_opaque
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.generated_code import copied_graph
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.process_groups import ProcessGroupTexts
 from pytest_fxgraph.errors import CaptureError, RanksError
-from pytest_fxgraph.ranks.collectives import Collective, collectives_of, group_argument, kind_of, name_of_group
-from pytest_fxgraph.ranks.communicators import Communicator, communicators_by_name, texts_of_groups
+from pytest_fxgraph.ranks.collective_nodes import group_argument, kind_of, name_of_group
+from pytest_fxgraph.ranks.collectives import Collective, collectives_of
+from pytest_fxgraph.ranks.communicators import Communicator, communicators_by_name
 from pytest_fxgraph.ranks.fake_world import rank_of_fake_world
 from pytest_fxgraph.ranks.memory import StateMemory, state_memory
-
-
-@dataclass(frozen=True)
-class World:
-    """The ranks of a program and the sizes of its mesh by the names of its dimensions; no mesh if there are none."""
-
-    size: int
-    mesh: Mapping[str, int]
-
-    @property
-    def text(self) -> str:
-        """Return the text of a golden: `8 ranks, mesh dp=2, tp=4`."""
-        dimensions = ", ".join([f"{name}={size}" for name, size in self.mesh.items()])
-        return f"{self.size} ranks" + (f", mesh {dimensions}" if dimensions else "")
+from pytest_fxgraph.ranks.world import World
 
 
 @dataclass(frozen=True)
@@ -55,11 +45,8 @@ class ProgramRequest:
     optimizer: str | None = None  # whose state counts as memory
 
     def model(self, rank: int) -> Any:
-        """Build the model of a rank in its world. A builder of two arguments gets the mesh, too."""
-        mesh = self._mesh()
-        if mesh is None or not _takes_mesh(self.build):
-            return self.build(rank)
-        return self.build(rank, mesh)
+        """Build the model of a rank, which this process is."""
+        return self.world.model(self.build, rank, self.device)
 
     def arguments(self, rank: int) -> Any:
         """Return the inputs of a rank."""
@@ -70,14 +57,6 @@ class ProgramRequest:
         """Return the request to capture a rank's model. make_fx traces a whole step, with the hooks of the plan."""
         step = Step(self.mode == "train", self.loss) if self.frontend == "make_fx" else None
         return CaptureRequest.of(model, self.arguments(rank), self.kwargs, self.frontend, mode=self.mode, step=step)
-
-    def _mesh(self) -> Any:
-        if not self.world.mesh:
-            return None
-        from torch.distributed.device_mesh import init_device_mesh
-
-        sizes, names = tuple(self.world.mesh.values()), tuple(self.world.mesh)
-        return init_device_mesh(self.device, sizes, mesh_dim_names=names)
 
 
 @dataclass(frozen=True)
@@ -145,16 +124,6 @@ def _hooked(model: Any, mode: str | None) -> str:
     return ""
 
 
-def _takes_mesh(build: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(build).bind(0, None)
-    except TypeError:
-        return False
-    except ValueError:  # a builtin without a signature
-        return False
-    return True
-
-
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
@@ -164,9 +133,10 @@ def _placements(model: Any) -> dict[str, str]:
     if not isinstance(model, nn.Module):
         return {}
     found = {}
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        mesh, placements = getattr(tensor, "device_mesh", None), getattr(tensor, "placements", None)
-        if mesh is not None and placements is not None:
+    tensors: list[tuple[str, Any]] = [*model.named_parameters(), *model.named_buffers()]
+    for name, tensor in tensors:
+        if is_distributed(tensor):
+            mesh, placements = tensor.device_mesh, tensor.placements
             names = mesh.mesh_dim_names or [f"dimension {place}" for place in range(mesh.ndim)]
             told = [
                 f"{_placement_text(placement)} on {name}" for placement, name in zip(placements, names, strict=True)
@@ -187,44 +157,28 @@ def _readable(capture: Capture, communicators: Mapping[str, Communicator]) -> fx
     The names of groups differ between ranks.
     """
     graph_module = capture.as_graph_module()
-    names = {}
+    groups, reductions = ProcessGroupTexts(), {}
+    texts: dict[str, str] = {}  # of groups, by the names of the nodes that name them
     for node in graph_module.graph.nodes:
+        if is_opaque(graph_module, node, "ReduceOp"):
+            reductions[node] = str(node.meta.get(REDUCTION, "unknown reduction"))
         name = None if kind_of(node) is None else name_of_group(graph_module, group_argument(node))
         if name is not None:
-            names[node] = name
-    if not names:
+            ranks, dimension, _ = communicators[name]
+            texts[node.name] = groups.numbered(name, ranks, dimension)
+    if not texts:
         return graph_module
-    texts = texts_of_groups(communicators, names.values())
-    copied = fxcore.Graph()
-    copies: dict[fxcore.Node, Any] = {}
-    for node in graph_module.graph.nodes:
-        if node.op == "get_attr" and _is_opaque(graph_module, node, "ReduceOp"):
-            read = {reader.meta.get(REDUCTION, "unknown reduction") for reader in node.users}
-            copies[node] = " or ".join(sorted(read))
-            continue
-        copy = copies[node] = copied.create_node(
-            node.op,
-            node.target,
-            fxcore.node.map_arg(node.args, copies.__getitem__),
-            fxcore.node.map_arg(node.kwargs, copies.__getitem__),
-            node.name,
-            node.type,
-        )
-        copy.meta = dict(node.meta)
-        if node in names:
-            given, text = group_argument(copy), texts[names[node]]
-            copy.args = tuple([text if value is given else value for value in copy.args])
-            copy.kwargs = {key: text if value is given else value for key, value in copy.kwargs.items()}
+
+    def arguments(node: fxcore.Node) -> Any:
+        given, text = group_argument(node) if node.name in texts else None, texts.get(node.name)
+        if given is None:
+            return node.args, node.kwargs
+        return fxcore.node.map_aggregate((node.args, node.kwargs), lambda value: text if value is given else value)
+
+    copied = copied_graph(graph_module.graph, arguments, reductions)
     for node in reversed(list(copied.nodes)):
-        if node.op == "get_attr" and not node.users and _is_opaque(graph_module, node, "ProcessGroup"):
+        if not node.users and is_opaque(graph_module, node, "ProcessGroup"):
             copied.erase_node(node)
-    copied._codegen = graph_module.graph._codegen
     made = fxcore.GraphModule(graph_module, copied, type(graph_module).__name__)
     made.meta.update(graph_module.meta)
     return made
-
-
-def _is_opaque(owner: fxcore.GraphModule, node: fxcore.Node, kind: str) -> bool:
-    """Return whether an attribute that a graph reads is an object of C++ of a kind."""
-    value = getattr(owner, str(node.target), None)
-    return isinstance(value, torch.ScriptObject) and str(value._type()).endswith(f".{kind}")

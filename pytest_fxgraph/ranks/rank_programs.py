@@ -15,8 +15,8 @@ from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
 from pytest_fxgraph.ranks.costs import RankCosts, rank_cost
 from pytest_fxgraph.ranks.groups import groups_of_equal_ranks, masked
 from pytest_fxgraph.ranks.matching import mismatch_of
-from pytest_fxgraph.ranks.rank_program import ProgramRequest, RankProgram, World
-from pytest_fxgraph.ranks.spans import ranks_text
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, RankProgram
+from pytest_fxgraph.ranks.world import World, ranks_text
 from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.text import headline
 

@@ -11,20 +11,24 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from pytest_fxgraph.document.collective_names import collective_kind
-from pytest_fxgraph.ranks.collectives import arguments_of, group_argument, kind_of
+from pytest_fxgraph.ranks.collective_nodes import (
+    arguments_of,
+    bytes_of,
+    group_argument,
+    is_wait,
+    kind_of,
+    reduction_of,
+    tensors_of,
+)
 from pytest_fxgraph.report.printable import counted, listed
-
-_WAITS = ("wait", "wait_tensor")
 
 
 class _Call(NamedTuple):
     """One collective of a graph."""
 
     name: str
-    kind: str
+    kind: str  # with its reduction: "all_reduce(sum)"
     group: str
-    reduction: str
     bytes: int
     lineage: int  # equal for calls that do the same with equally computed values
     waits: int  # nodes that wait for it
@@ -100,35 +104,34 @@ class CollectiveOrder:
 
     def _dropped(self, after: CollectiveOrder, pairs: Sequence[tuple[_Call, _Call]]) -> str | None:
         kept = {before.name for before, _ in pairs}, {made.name for _, made in pairs}
-        lost: Counter[tuple[str, str, str]] = Counter()
-        names: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+        lost: Counter[tuple[str, str]] = Counter()
+        names: dict[tuple[str, str], list[str]] = defaultdict(list)
         for side, known, sign in ((self, kept[0], 1), (after, kept[1], -1)):
             for call in side.calls:
                 if call.name not in known:
-                    about = call.kind, call.reduction, call.group
+                    about = call.kind, call.group
                     lost[about] += sign * max(call.bytes, 1)
                     names[about] += [call.name] * (sign > 0)
-        for (kind, _, group), missing in lost.items():
+        for (kind, group), missing in lost.items():
             if missing > 0:
                 return (
-                    f"{listed(names[kind, _, group], 3)} of the group {group} is gone, and no {kind} of as many bytes "
+                    f"{listed(names[kind, group], 3)} of the group {group} is gone, and no {kind} of as many bytes "
                     "takes its place: other ranks wait for it, or the values of the ranks part"
                 )
         return None
 
 
 def _call(node: Any, lineages: Mapping[Any, int]) -> _Call:
-    arguments = arguments_of(node)
+    kind, group = kind_of(node) or "", group_argument(node)
     waits: list[str] = []
     early: list[str] = []
     for reader in _readers(node):
-        (waits if _is_wait(reader) else early).append(reader.name)
-    name = str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))
-    group = group_argument(node)
-    reduction = next((value for value in arguments.values() if value in ("sum", "avg", "max", "min", "product")), "")
+        (waits if is_wait(reader) else early).append(reader.name)
+    reduction = reduction_of(node, kind, arguments_of(node))
     return _Call(
-        node.name, collective_kind(name.lstrip("_")), str(getattr(group, "target", group)), str(reduction),
-        max([_bytes(node), *(_bytes(each) for each in node.all_input_nodes)]), lineages[node], len(waits), tuple(early),
+        node.name, f"{kind}({reduction})" if reduction else kind, str(getattr(group, "target", group)),
+        max([bytes_of(tensors_of(each)) for each in (node, *node.all_input_nodes)]), lineages[node],
+        len(waits), tuple(early),
     )  # fmt: skip
 
 
@@ -138,10 +141,6 @@ def _readers(node: Any) -> Iterator[Any]:
             yield from _readers(reader)
         elif reader.op != "output":
             yield reader
-
-
-def _is_wait(node: Any) -> bool:
-    return (getattr(node.target, "_opname", None) or getattr(node.target, "__name__", str(node.target))) in _WAITS
 
 
 def _lineages(nodes: Sequence[Any]) -> dict[Any, int]:
@@ -156,9 +155,3 @@ def _lineages(nodes: Sequence[Any]) -> dict[Any, int]:
 def _leaves(node: Any) -> list[Any]:
     leaves = pytree.tree_leaves((node.args, node.kwargs))
     return [leaf if hasattr(leaf, "all_input_nodes") else repr(leaf) for leaf in leaves]
-
-
-def _bytes(node: Any) -> int:
-    value = node.meta.get("val", node.meta.get("example_value"))
-    tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-    return sum(int(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors)

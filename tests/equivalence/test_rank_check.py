@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 
 import pytest
 import torch
@@ -53,6 +54,8 @@ class _Summed(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, is_async=False):
         x = x.clone()
+        if is_async and dist.get_rank():
+            time.sleep(0.3)  # rank 0 goes on, and no collective can have ended
         dist.all_reduce(x, async_op=is_async)
         return x
 
@@ -102,7 +105,7 @@ def test_hidden_units_split_by_hand_are_equivalent(fx_equivalence, net):
     ("fault", "told"),
     [
         ("reduction", r"output \(rank 0-1\) has other values on the ranks than in eager"),
-        ("wait", r"output \(rank [01](-1)?\) has other values"),
+        ("wait", r"output \(rank 0(-1)?\) has other values"),
         ("swapped", r"output \(rank 0-1\) has other values"),
         ("gradient", r"gradient of input 0 \(rank 0-1\) has other values"),
     ],
@@ -257,7 +260,7 @@ def test_a_check_that_could_not_fail_is_refused(fx_equivalence, net):
     ("options", "told"),
     [
         ({"world_size": 1}, "a parallel program has a whole number of ranks from 2"),
-        ({"world_size": 4, "mesh": {"dp": 2}}, "mesh={'dp': 2} has 2 ranks, and ranks= is 4"),
+        ({"world_size": 4, "mesh": {"dp": 2}}, "a mesh of 2 has 2 ranks, and the program has 4"),
         ({"world_size": 2, "mesh": {"dp": 2}, "batch": "tp"}, "the mesh has no dimension 'tp'"),
     ],
 )

@@ -11,7 +11,8 @@ from torch import nn
 
 from fixtures.parallel_plans import data_parallel, fully_sharded, inputs, plain, tensor_parallel, two_dimensions
 from fixtures.process_groups import needs_fake_group
-from pytest_fxgraph.errors import ChoiceError, CollectiveError, RanksError
+from pytest_fxgraph import capture_ranks
+from pytest_fxgraph.errors import ChoiceError, CollectiveError
 
 pytestmark = needs_fake_group
 
@@ -58,8 +59,43 @@ def test_a_mesh_is_handed_to_a_builder_of_two_arguments(fx_ranks):
     assert seen == [(1, ("dp", "tp"), (0, 1)), (2, ("dp", "tp"), (1, 0))]
 
 
+def ranks_of(fx_ranks, **options):
+    return [*fx_ranks(lambda rank: plain(), inputs(), **options).programs]
+
+
+@pytest.mark.fx(world_size=2)
+class TestMarked:
+    """A marker gives the ranks."""
+
+    def test_of_a_class(self, fx_ranks):
+        assert ranks_of(fx_ranks) == [0, 1]
+        assert ranks_of(fx_ranks, world_size=3) == [0, 1, 2]
+
+    @pytest.mark.fx(world_size=1)
+    def test_of_the_test(self, fx_ranks):
+        assert ranks_of(fx_ranks) == [0]
+
+    def test_arguments_replace_all_of_it(self, fx_ranks):
+        assert ranks_of(fx_ranks, mesh=(2, 2), ranks=[3]) == [3]
+
+
+@pytest.mark.fx(mesh={"dp": 2, "tp": 2})
+def test_the_ranks_follow_from_the_mesh_of_a_marker(fx_ranks):
+    programs = fx_ranks(lambda rank, mesh: plain(), inputs(), ranks=[3])
+    assert programs.world.text == "4 ranks, mesh dp=2, tp=2"
+
+
+def test_a_call_without_ranks_is_refused(fx_ranks):
+    with pytest.raises(ChoiceError, match=re.escape("or for a test by @pytest.mark.fx(world_size=4)")):
+        fx_ranks(tensor_parallel, inputs())
+
+
+def test_a_script_captures_ranks_by_a_function():
+    assert ranks_of(capture_ranks, world_size=2) == [0, 1]
+
+
 def test_wrong_numbers_are_refused(fx_ranks):
-    with pytest.raises(RanksError, match=re.escape("a mesh of 2 x 3 has 6 ranks, and world_size is 4")):
+    with pytest.raises(ChoiceError, match=re.escape("a mesh of 2 x 3 has 6 ranks, and the program has 4")):
         fx_ranks(tensor_parallel, inputs(), world_size=4, mesh=(2, 3))
     with pytest.raises(ChoiceError, match=re.escape("ranks=[4]: there are the ranks 0 to 3")):
         fx_ranks(tensor_parallel, inputs(), world_size=4, ranks=[4])

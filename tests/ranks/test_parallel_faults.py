@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch.distributed as dist
 
-from fixtures.parallel_faults import BROKEN, RIGHT
+from fixtures.parallel_faults import BROKEN
 from fixtures.process_groups import needs_fake_group
 from fixtures.process_groups import training_forks as training_forks
+from fixtures.right_parallel_programs import RIGHT
 from pytest_fxgraph.errors import CheckError, RanksError
 
 pytestmark = [

@@ -55,11 +55,17 @@ def read_before_the_wait(graph):
     graph.erase_node(wait)
 
 
+def reduce_otherwise(graph):
+    call = node(graph, "all_reduce_1")
+    call.args = (call.args[0], "max", call.args[2])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (reduce_otherwise, "all_reduce_1 of the group 0 is gone, and no all_reduce.sum. of as many bytes"),
         (swap, "all_reduce was called before all_reduce_1 in the group 0, and is called after it now"),
-        (drop, "all_reduce_1 of the group 0 is gone, and no all_reduce of as many bytes takes its place"),
+        (drop, "all_reduce_1 of the group 0 is gone, and no all_reduce.sum. of as many bytes takes its place"),
         (read_before_the_wait, "no node waits for all_reduce_1 any more"),
     ],
 )
