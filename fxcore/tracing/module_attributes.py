@@ -32,9 +32,10 @@ def module_paths_and_constants(
     """Return the path of every module below `root`, itself included, and of every constant of these modules.
 
     A constant is a tensor, or another object of ATTRIBUTE_TYPES, that is a plain attribute. A module that is there
-    several times has its first path, a constant its last one. Of each class of torch.nn, the first module is searched,
-    and then modules with another number of attributes. The third result has the classes, with the numbers; see
-    `constants_of_layers`. To search every module takes 1.06 times as long as the trace of a network of layers.
+    several times has its first path, a constant its last one. A module inside itself, where torch.fx recurses without
+    end, is searched once. Of each class of torch.nn, the first module is searched, and then modules with another number
+    of attributes. The third result has the classes, with the numbers; see `constants_of_layers`. To search every module
+    takes 1.06 times as long as the trace of a network of layers.
     """
     paths: dict[nn.Module, str] = {}
     constants: dict[Any, str] = {}
@@ -42,7 +43,8 @@ def module_paths_and_constants(
     unvisited = [("", root)]
     while unvisited:
         path, module = unvisited.pop()
-        paths.setdefault(module, path)
+        if paths.setdefault(module, path) is not path and _is_inside_itself(module):
+            continue
         kind, attributes = type(module), module.__dict__
         if sizes.get(kind) != len(attributes):
             if not _NEVER_CONSTANT.issuperset(map(type, attributes.values())):
@@ -54,6 +56,11 @@ def module_paths_and_constants(
     if type(root).named_modules is not nn.Module.named_modules:
         paths = _modules_of(root)
     return paths, constants, sizes
+
+
+def _is_inside_itself(module: nn.Module) -> bool:
+    """Return whether a module is registered in one of the modules below it, so that its paths have no end."""
+    return any(child is module for each in _modules_of(module) for child in each._modules.values())
 
 
 def constants_of_layers(paths: dict[nn.Module, str], sizes: dict[type[nn.Module], int]) -> dict[Any, str]:

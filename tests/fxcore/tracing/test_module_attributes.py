@@ -42,6 +42,26 @@ def test_constants_that_a_module_has_are_read_from_there_and_others_are_kept():
     assert_same_success(sights)
 
 
+def test_a_module_inside_its_own_child_is_traced_and_has_one_path():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.child = nn.Sequential(nn.ReLU())
+            self.child.parent = self
+            self.again = self.child
+            self.scale = torch.ones(2)
+
+        def forward(self, x):
+            return self.again[0](x) * self.scale
+
+    model = Model()
+    paths, constants, _ = module_paths_and_constants(model)
+
+    assert list(paths.values()) == ["", "child", "child.0"]
+    assert constants == {model.scale: "scale"}
+    assert [node.target for node in fxcore.symbolic_trace(model).graph.nodes][1:3] == ["child.0", "scale"]
+
+
 def test_the_names_of_constants_do_not_depend_on_earlier_traces():
     class Model(nn.Module):
         _tensor_constant0 = "taken"
