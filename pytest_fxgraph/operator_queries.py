@@ -47,7 +47,8 @@ class FxOps:
     ) -> OpsQuery:
         """Return the query for a subject's graph, and with `recursive` for the graphs inside it.
 
-        A module becomes a graph by `frontend`: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx".
+        A module becomes a graph by `frontend`: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx",
+        "inductor".
         Raises SubjectError (a TypeError) for an object that is no subject, and CaptureError if tracing fails.
         """
         way = frontend or self._frontend()
