@@ -147,13 +147,15 @@ class RuleSet(RewritingPass):
         report = self.apply(made)
         return [each.place for each in report.rewrites], dict(report.left)
 
-    def apply(self, made: GraphModule, watch: Watcher | None = None) -> RuleReport:
+    def apply(self, made: GraphModule, watch: Watcher | None = None, *, once: bool = False) -> RuleReport:
         """Apply the rules to the graph of `made` itself. `watch` is called with each rewrite, the graph whole.
+
+        With `once`, walk once through the graph, whether rules still apply or not.
 
         Raises PassError if rules still apply after `most_rounds`.
         """
         with gc_paused():
-            return _Application(self, made, watch).run()
+            return _Application(self, made, watch).run(once)
 
     def rules_at(self, node: Node) -> list[tuple[int, Rule]]:
         """Return the rules whose pattern may end with a call like `node`, with their places in the set, in order."""
@@ -251,14 +253,14 @@ class _Application:
         self._rewrites: list[Rewrite] = []
         self._surroundings = Surroundings(gm)
 
-    def run(self) -> RuleReport:
-        """Walk through the graph until no rule applies."""
+    def run(self, once: bool) -> RuleReport:
+        """Walk through the graph until no rule applies, or once."""
         for _ in range(self._set.most_rounds):
             known = len(self._rewrites)
             for node in list(self._graph.nodes):
                 if not node._erased and node.op not in ("placeholder", "output"):
                     self._visit(node)
-            if len(self._rewrites) == known:
+            if len(self._rewrites) == known or once:
                 break
             self._surroundings = Surroundings(self._gm)
         else:

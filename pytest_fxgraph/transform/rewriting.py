@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 import fxcore
 from fxcore.matching.explanation import MatchExplanation, MatchFailure, describe_call, explain_matching
@@ -14,9 +16,15 @@ from fxcore.matching.match import InternalMatch
 from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.replacement import graph_of
 from fxcore.subgraph_rewriter import ReplacedPatterns, replace_pattern_with_filters
+from fxcore.transforms.rule import Rule, RuleMatch
+from fxcore.transforms.rule_set import RuleSet
+from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.captures.subjects import Adapter, to_graph_module
 from pytest_fxgraph.document.origins import Origins
 from pytest_fxgraph.report.printable import first_lines, listed
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.transform.rule_check import RuleChecks
 
 _REASONS = 3
 _NAMED = 5
@@ -147,6 +155,47 @@ class FxRewrite:
         return RewriteResult(
             graph_module, matched, before, sought, matcher, tuple(match_filters or ()), node_name_match
         )
+
+    def check(
+        self,
+        pattern: Any,
+        replacement: Any,
+        inputs: Any,
+        *,
+        when: Callable[[RuleMatch], bool | str] | None = None,
+        match_modules: str = "path",
+        capture_literals: bool = False,
+        dtypes: Sequence[torch.dtype] | None = None,
+        **options: Any,
+    ) -> RuleChecks:
+        """Check a pattern and its replacement alone, on `inputs` and on inputs that are generated from them.
+
+        Tensors are varied in size, dtype, layout and values, other values are constants of the pattern and are varied
+        as well. `search` is the number of tries (100), `dtypes` are the further dtypes; other options are options of
+        `fx_equivalence`. Raises MismatchError (an AssertionError) with the inputs that show the fault,
+        PassArgumentError for a replacement with other effects, and VacuousCheckError if nothing could be compared.
+        """
+        __tracebackhide__ = True
+        rule = Rule(
+            pattern,
+            replacement,
+            when,
+            name="pattern",
+            match_modules=match_modules,
+            capture_literals=capture_literals,
+            example_inputs=positional_arguments(inputs),
+        )
+        return self.check_rules(RuleSet([rule]), dtypes=dtypes, **options)
+
+    def check_rules(self, rules: RuleSet, inputs: Mapping[str, object] | None = None, **options: Any) -> RuleChecks:
+        """Check every rule of a set alone; `inputs` has example inputs by the names of rules.
+
+        Options and errors are those of `check`. MismatchError names each wrong rule.
+        """
+        __tracebackhide__ = True
+        from pytest_fxgraph.transform.rule_check import check_rules
+
+        return check_rules(rules, inputs, **options)
 
 
 # The class is known by name, because isinstance() would import torch's passes for every user.

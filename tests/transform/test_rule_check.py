@@ -1,0 +1,122 @@
+"""A wrong rule is named with the inputs that show it, before it meets a model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from fxcore.errors import PassArgumentError
+from fxcore.transforms import Calls, Rule, RuleSet
+from pytest_fxgraph.errors import ChoiceError, MismatchError, VacuousCheckError
+from pytest_fxgraph.transform.rewriting import FxRewrite
+from pytest_fxgraph.transform.rule_check import verdict_on
+
+pytest.importorskip("hypothesis")
+
+fx_rewrite = FxRewrite()
+X = torch.tensor([[1.5, -2.0, 0.5, 3.0], [0.25, 1.0, -1.0, 2.0], [-0.5, 4.0, 1.0, -3.0]])
+Y = torch.tensor([[2.0, 1.0, -1.0, 0.5], [1.0, -3.0, 0.5, 0.25], [3.0, 1.0, 2.0, -1.0]])
+
+
+def is_wide(match):
+    first, second = (match.values[name].meta["val"] for name in "ab")
+    return first.shape == second.shape or "another shape"
+
+
+def widened(a, b):
+    return torch.broadcast_to(a, b.shape) + b
+
+
+RIGHT = [
+    Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), name="once", example_inputs=(X,)),
+    Rule(lambda a, b: torch.mm(a, b.t()), lambda a, b: F.linear(a, b), name="linear", example_inputs=(X, Y)),
+    Rule(lambda a, b: a + b, widened, name="same shapes", when=is_wide, example_inputs=(X, Y)),
+    Rule(Calls(F.silu), lambda x, inplace=False: x * torch.sigmoid(x), name="silu", example_inputs=(X,)),
+    Rule(Calls("permute"), lambda x, dims: torch.permute(x, dims), name="permuted", example_inputs=(X, (1, 0))),
+    Rule(Calls(nn.ReLU6), lambda layer, x: x.clamp(0, 6), name="clamped", example_inputs=(nn.ReLU6(), X)),
+]
+
+
+@pytest.mark.parametrize("rule", RIGHT, ids=lambda rule: rule.name)
+def test_a_right_rule_is_right(rule):
+    verdict = verdict_on(rule, search=60)
+
+    assert verdict.state == "right", verdict
+    assert " tries in " in verdict.account
+
+
+WRONG = [
+    (
+        Rule(lambda x: x * 1.0, lambda x: x, name="one", example_inputs=(X,)),
+        "output has dtype torch.float32 in eager, torch.int64 in the graph; input: 0 = int64[3, 4] [[12, -16,",
+    ),
+    (
+        Rule(lambda x: x / x, lambda x: torch.ones_like(x), name="zero", example_inputs=(X,)),
+        "output has other values in the graph than in eager; found by search, try ",
+    ),
+    (
+        Rule(lambda x, dims: x.permute(dims), lambda x, dims: x.t(), name="any", example_inputs=(X, [1, 0])),
+        "output has shape (3, 4) in eager, (4, 3) in the graph; input: 0 = float32[3, 4] [[1.5, -2, ",
+    ),
+    (
+        Rule(lambda x, dim: x.sum(dim), lambda x, dim: x.sum(0), name="axis", example_inputs=(X, 0)),
+        "output has shape (3,) in eager, (4,) in the graph; input: 0 = float32[3, 4] ",
+    ),
+    (Rule(lambda a, b: a + b, widened, name="wide", example_inputs=(X, Y)), "the forward of the graph raised Runtime"),
+    (
+        Rule(lambda x: x.half().float(), lambda x: x, name="cast", example_inputs=(X,)),
+        "output has other values in the graph than in eager; found by search, try ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "words"), WRONG, ids=lambda case: getattr(case, "name", ""))
+def test_a_wrong_rule_has_the_inputs_that_show_it(rule, words):
+    verdict = verdict_on(rule)
+
+    assert verdict.state == "wrong", verdict
+    assert verdict.account.startswith(words)
+    assert "input: 0 = " in verdict.account
+
+
+def test_every_wrong_rule_of_a_set_is_named():
+    rules = RuleSet([RIGHT[0], WRONG[0][0], WRONG[3][0]])
+
+    with pytest.raises(MismatchError) as caught:
+        fx_rewrite.check_rules(rules, search=10)
+
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+        "rule 'one' is wrong",
+        "rule 'axis' is wrong",
+    ]
+    assert "once: right; " in caught.value.section
+
+
+def test_one_pattern_is_checked_with_its_replacement():
+    checks = fx_rewrite.check(lambda x: torch.relu(x), lambda x: x.clamp(min=0), X, search=10)
+
+    assert [each.state for each in checks] == ["right"]
+    with pytest.raises(MismatchError, match=r"rule 'pattern' is wrong: output has .*; input: 0 = float32\[3, 4\] "):
+        fx_rewrite.check(lambda x: torch.relu(x), lambda x: x.abs(), X)
+
+
+def test_a_replacement_with_other_effects_is_refused():
+    with pytest.raises(PassArgumentError, match="would change effects: the pattern writes to no of its inputs"):
+        fx_rewrite.check(lambda x: x + 1, lambda x: x.add_(1), X)
+
+
+def test_a_rule_without_example_inputs_says_what_is_missing():
+    with pytest.raises(ChoiceError, match="cannot check rule 'bare' without example inputs; write Rule"):
+        fx_rewrite.check_rules(RuleSet([Rule(lambda x: x + 1, lambda x: 1 + x, name="bare")]))
+    with pytest.raises(ChoiceError, match="there are inputs for 'other', and the set has no rule of this name"):
+        fx_rewrite.check_rules(RuleSet([RIGHT[0]]), {"other": X})
+
+
+def test_a_rule_that_refuses_its_examples_is_unchecked():
+    rule = Rule(lambda x: x + 1, lambda x: 1 + x, name="never", when=lambda match: "it is Monday", example_inputs=(X,))
+
+    with pytest.raises(VacuousCheckError, match="rule 'never' could not be checked: it is Monday; give other inputs"):
+        fx_rewrite.check_rules(RuleSet([rule]))
+    assert [each.state for each in fx_rewrite.check_rules(RuleSet([rule]), allow_vacuous=True)] == ["unchecked"]
