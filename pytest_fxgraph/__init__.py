@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.captures.capture_fixture import FxCapture as FxCapture
     from pytest_fxgraph.captures.stages import FxStages as FxStages
     from pytest_fxgraph.captures.trace_fixture import FxTrace as FxTrace
+    from pytest_fxgraph.captures.train_step import TrainStep as TrainStep
     from pytest_fxgraph.equivalence.fixture import FxEquivalence as FxEquivalence
     from pytest_fxgraph.functions import assert_equivalent as assert_equivalent
     from pytest_fxgraph.functions import assert_graph_equal as assert_graph_equal
@@ -54,6 +55,7 @@ _HOME = {
     "FxTable": "gate.table_fixture",
     "FxTrace": "captures.trace_fixture",
     "FxTransform": "transform.fixture",
+    "TrainStep": "captures.train_step",
     "TransformResult": "transform.result",
 }
 __version__ = "0.2.0"

@@ -23,7 +23,7 @@ PROMISED = (
         "FxStages",
         "FxTable",
     ),
-    *("FxTrace", "FxTransform", "TransformResult"),
+    *("FxTrace", "FxTransform", "TrainStep", "TransformResult"),
     *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops", "diff_graphs"),
     *("capture", "capture_ranks", "check_transform", "ops", "rewrite", "structural_hash", "structurally_equal"),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_fxgraph.captures.subjects import Adapter, is_model
+from pytest_fxgraph.captures.train_step import TrainStep
 from pytest_fxgraph.choices import FRONTENDS
 from pytest_fxgraph.errors import CaptureError, ChoiceError
 
@@ -36,6 +37,7 @@ def _captured_by(
     frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None
 ) -> Capture | None:
     """Capture a module or function in its present mode; return None for a graph, and for "symbolic"."""
+    frontend = _for_subject(frontend, subject)
     if frontend == "symbolic" or not is_model(subject, adapt):
         return None
     # Imported here because every golden test gets this far, and few name a frontend.
@@ -58,12 +60,18 @@ def runnable_by(
 
     Raises CaptureError if the frontend fails, or its graph cannot run in place of the model.
     """
+    frontend = _for_subject(frontend, model)
     if frontend == "symbolic" or not is_model(model, adapt):
         return None
     from pytest_fxgraph.captures.request import CaptureRequest
     from pytest_fxgraph.captures.runnable import runnable_graph
 
     return runnable_graph(CaptureRequest.of(model, args, kwargs, frontend))
+
+
+def _for_subject(frontend: str, subject: Any) -> str:
+    """Return the frontend for a subject: a train step has no symbolic trace, because autograd needs values."""
+    return "make_fx" if frontend == "symbolic" and isinstance(subject, TrainStep) else frontend
 
 
 def checked_frontend(frontend: str) -> str:

@@ -17,6 +17,7 @@ from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.torch_internals import core_decompositions
 from pytest_fxgraph.captures.tracing_failure import describe_failure, failure_of_model, name_of
+from pytest_fxgraph.captures.train_step import TrainStep
 from pytest_fxgraph.choices import FRONTENDS, MODES
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
@@ -58,6 +59,10 @@ class CaptureRequest:
         if not isinstance(model, nn.Module) and not callable(model):
             raise CaptureError(
                 f"cannot capture an object of type {type(model).__name__}: hand over a module or function"
+            )
+        if isinstance(model, TrainStep) and frontend in ("symbolic", "export"):
+            raise ChoiceError(
+                f"frontend={frontend!r} takes no train step, because it records no backward; use frontend='make_fx'"
             )
         first = () if inputs is None else positional_arguments(inputs)
         changes = {place: call[2] for place, call in enumerate(calls, start=2) if _has_change(call)}
@@ -174,7 +179,8 @@ def copied_call(call: Call) -> Call:
 @contextlib.contextmanager
 def left_as_it_was(request: CaptureRequest) -> Iterator[None]:
     """Put the model in the requested mode; then restore its mode, gradients, generators and torch's settings."""
-    with state_kept(request.model):
+    # A step writes into the parameters.
+    with state_kept(request.model, parameters=isinstance(request.model, TrainStep)):
         if request.mode is not None and isinstance(request.model, nn.Module):
             for module in request.model.modules():
                 module.training = request.mode == "train"

@@ -21,7 +21,7 @@ from fxcore import interop
 from pytest_fxgraph.captures.collective_trace import PROXIES, collectives_noted
 from pytest_fxgraph.captures.state_names import placed, reassembled, tensor_parts
 from pytest_fxgraph.captures.torch_internals import one_mode_for_values, part_of_torch, traced_by_make_fx
-from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.captures.train_step import summed
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ def traced_step(
     The gradients of the parameters are left behind; the caller restores them.
     """
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    state = _State(model)
-    scratch: list[torch.Tensor] = []
+    parameters = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
 
     def run(*flat: Any) -> Any:
         parts = iter(flat)
@@ -49,14 +48,31 @@ def traced_step(
         outputs = model(*args, **kwargs)
         if not step.is_training:
             return pytree.tree_map(local_part, outputs)
-        loss = _summed(outputs) if step.loss is None else step.loss(outputs)
+        loss = summed(outputs) if step.loss is None else step.loss(outputs)
         torch.autograd.backward(loss)
-        return local_part(loss), {path: local_part(parameter.grad) for path, parameter in state.parameters.items()}
+        return local_part(loss), {path: local_part(parameter.grad) for path, parameter in parameters.items()}
 
-    if step.is_training:
+    for parameter in parameters.values() if step.is_training else ():
+        parameter.grad = None
+    return recorded_on_state(model, run, leaves, decompositions, is_training=step.is_training)
+
+
+def recorded_on_state(
+    model: Any,
+    run: Callable[..., Any],
+    leaves: Iterable[Any],
+    decompositions: Mapping[Any, Any] | None,
+    *,
+    is_training: bool,
+) -> fxcore.GraphModule:
+    """Record a function that uses a model, whose state stays in place; the graph reads the state by its names.
+
+    `leaves` are the arguments. A tensor that wraps others is handed over by its parts.
+    """
+    state = _State(model)
+    scratch: list[torch.Tensor] = []
+    if is_training:
         _register_hooks(model, scratch)
-        for parameter in state.parameters.values():
-            parameter.grad = None
     inputs = [part for value in leaves for _, part in tensor_parts(value)]
     with one_mode_for_values([*inputs, *state.parameters.values()]):
         with _followed_parameters(), collectives_noted(), _compiled_parts_as_written():
@@ -110,20 +126,6 @@ def local_part(value: Any) -> Any:
         else:
             break
     return value
-
-
-def _summed(outputs: Any) -> torch.Tensor:
-    floating = [
-        leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-    ]
-    if not floating:
-        raise CaptureError(
-            "the model returns no floating-point tensor, so its outputs have no sum to go backward from; give loss="
-        )
-    total = floating[0].sum()
-    for value in floating[1:]:
-        total = total + value.sum()
-    return total
 
 
 def _compiled_parts_as_written() -> contextlib.AbstractContextManager[None]:

@@ -22,6 +22,7 @@ from pytest_fxgraph.captures.state_names import (
     tensor_parts,
     with_named_state,
 )
+from pytest_fxgraph.captures.step_graph import step_graph
 from pytest_fxgraph.captures.step_trace import Step, exchanges_parameters, traced_step
 from pytest_fxgraph.captures.subjects import FunctionModule, to_graph_module
 from pytest_fxgraph.captures.torch_internals import (
@@ -33,6 +34,7 @@ from pytest_fxgraph.captures.torch_internals import (
     traced_by_make_fx,
 )
 from pytest_fxgraph.captures.tracing import trace, trace_for_inputs
+from pytest_fxgraph.captures.train_step import TrainStep
 from pytest_fxgraph.errors import CaptureError
 
 
@@ -76,6 +78,8 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     if request.dynamic_shapes not in (None, True):
         raise CaptureError("frontend='make_fx' makes all sizes symbolic or none; give dynamic_shapes=True")
     args, kwargs = copied_call(request.calls[0])
+    if isinstance(request.model, TrainStep):
+        return _graph_of_step(request, args, dict(kwargs))
     step = request.step or (Step() if exchanges_parameters(request.model) else None)
     if step is not None:
         try:
@@ -117,6 +121,16 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     names = (name for name, _ in named_parts)
     named = with_named_state(graph, dict(zip(placeholders, names, strict=False)), model)
     return Capture("make_fx", request.name, [named], ranges=ranges)
+
+
+def _graph_of_step(request: CaptureRequest, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
+    if request.dynamic_shapes is True:
+        raise CaptureError("the graph of a train step has fixed sizes; leave dynamic_shapes= out")
+    try:
+        made = step_graph(request.model, args, kwargs, request.decomposition_table)
+    except Exception as error:
+        raise request.failure(error) from error
+    return Capture("make_fx", request.name, [made])
 
 
 def _by_dynamo(request: CaptureRequest) -> Capture:

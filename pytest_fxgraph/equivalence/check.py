@@ -12,6 +12,7 @@ import fxcore
 from fxcore.lazy_forward import may_be_outdated
 from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.captures.subjects import is_torch_graph_module
+from pytest_fxgraph.captures.train_step import steps_of
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
 from pytest_fxgraph.equivalence.fp64_reference import DoubleJudge, compared_tensors
@@ -120,6 +121,7 @@ class EquivalenceCheck:
                     self.grads,
                     second_call=twice,
                     second_inputs="inner" if self.second_call else "others",
+                    calls=steps_of(model) or 2,
                 )
                 context = CheckContext(self.subject, mode, sample, self.samples, self.seed)
                 says_nothing += _Sample(self, model, graph_call, settings, context).compare()

@@ -30,11 +30,12 @@ _KEPT_ROLES = ("array", "variable")
 
 @dataclass(frozen=True)
 class SecondOutput:
-    """The result or the error of a second call in a row; state that the first call left behind may change it."""
+    """The result or the error of a later call in a row; state that earlier calls left behind may change it."""
 
     value: Any
     error: Exception | None = None
-    state: StateAfter | None = None  # the changes of both calls together; None after an error
+    state: StateAfter | None = None  # the changes of all calls together; None after an error
+    next: SecondOutput | None = None  # of the call after this one
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class RunSettings:
     trust_versions: bool = False  # do not read all parameters; the next run must read them
     second_call: bool = False  # call twice even if the first call leaves no state behind
     second_inputs: Literal["others", "inner", "same"] = "others"  # other inputs show a kept result
+    calls: int = 2  # in a row, if there is a second one
 
 
 def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
@@ -137,11 +139,11 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     )
 
 
-def _second_output(call: Callable[..., Any], root: object, settings: RunSettings) -> SecondOutput:
-    """Call once more, with the state after the first call, and with other inputs of the same shapes."""
+def _second_output(call: Callable[..., Any], root: object, settings: RunSettings, number: int = 2) -> SecondOutput:
+    """Call once more, with the state after the call before, and with other inputs of the same shapes."""
     drawn, kind = settings.arguments, settings.second_inputs
     if kind != "same":
-        drawn = fresh_sample(drawn, settings.seed, is_inner=kind == "inner")
+        drawn = fresh_sample(drawn, settings.seed + number - 2, is_inner=kind == "inner")
     copied = copy_arguments(drawn).arguments
     with torch.no_grad() if settings.grads else contextlib.nullcontext(), globals_kept(generators=False):
         try:
@@ -152,7 +154,9 @@ def _second_output(call: Callable[..., Any], root: object, settings: RunSettings
     findings = settings.guard.compare(trust_versions=settings.trust_versions)
     now = settings.guard.state_now(root, findings)
     state = state_after(settings.guard, root, findings, now, settings.names)
-    return SecondOutput(_detached_output(output, now.in_storages_of(tensors), grads=False), None, state)
+    kept = _detached_output(output, now.in_storages_of(tensors), grads=False)
+    later = _second_output(call, root, settings, number + 1) if number < settings.calls else None
+    return SecondOutput(kept, None, state, later)
 
 
 def _gradients(output: object, now: HeldState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:

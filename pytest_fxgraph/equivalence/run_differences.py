@@ -26,6 +26,7 @@ from pytest_fxgraph.equivalence.tolerance import (
 )
 
 _EXACT = ToleranceRule(0.0, 0.0)
+_ORDINALS = {2: "second", 3: "third"}
 
 
 def differences_of_runs(
@@ -54,7 +55,7 @@ def differences_of_runs(
     # A difference of the first call is reported as such. The second call would repeat it.
     second = expected.second_output, obtained.second_output
     if not found and "second call" in checks and second[0] is not None and second[1] is not None:
-        found += _differences_of_second_calls(second[0], second[1], comparison, loosely=loosely)
+        found += _differences_of_later_calls(second[0], second[1], comparison, loosely=loosely)
     return found
 
 
@@ -128,8 +129,21 @@ def _differences_of_settings(expected: Mapping[str, str], obtained: Mapping[str,
             )
 
 
+def _differences_of_later_calls(
+    expected: SecondOutput | None, obtained: SecondOutput | None, comparison: OutputComparison, *, loosely: bool
+) -> list[Mismatch]:
+    """List the differences of the first call that differs, after the first one in a row."""
+    found: list[Mismatch] = []
+    number = 2
+    while not found and expected is not None and obtained is not None:
+        word = _ORDINALS.get(number, f"{number}th")
+        found += _differences_of_second_calls(expected, obtained, comparison, word, loosely=loosely)
+        expected, obtained, number = expected.next, obtained.next, number + 1
+    return found
+
+
 def _differences_of_second_calls(
-    expected: SecondOutput, obtained: SecondOutput, comparison: OutputComparison, *, loosely: bool
+    expected: SecondOutput, obtained: SecondOutput, comparison: OutputComparison, word: str, *, loosely: bool
 ) -> Iterator[Mismatch]:
     """Yield the differences of a second call in a row, which shows state that one of the two alone kept.
 
@@ -137,21 +151,23 @@ def _differences_of_second_calls(
     more.
     """
     if expected.error is None and obtained.error is None:
-        measured = [tensor for _, tensor in tensors_in(expected.value, SECOND_CALL) if has_values(tensor)]
+        measured = [tensor for _, tensor in tensors_in(expected.value, OUTPUT) if has_values(tensor)]
         largest = max(1.0, largest_magnitude(measured))
         rule = dataclasses.replace(comparison.rule, scale=largest)
         rule = ToleranceRule(LOOSE, LOOSE * largest) if loosely else rule
         plain = dataclasses.replace(comparison.of_values(), rule=rule)
-        yield from plain.compare(expected.value, obtained.value, SECOND_CALL)
+        yield from plain.compare(expected.value, obtained.value, SECOND_CALL.replace("second", word))
         if "state" in comparison.checks and expected.state is not None and obtained.state is not None:
             changed = expected.state.changed.values()
             scale = max(largest, largest_magnitude(state.tensor for state in changed if has_values(state.tensor)))
             rule = ToleranceRule(LOOSE, LOOSE * scale) if loosely else dataclasses.replace(rule, scale=scale)
             plain = dataclasses.replace(plain, rule=rule)
-            yield from compare_state(expected.state, obtained.state, plain, suffix=AFTER_SECOND_CALL)
+            yield from compare_state(
+                expected.state, obtained.state, plain, suffix=AFTER_SECOND_CALL.replace("second", word)
+            )
     elif (expected.error is None) != (obtained.error is None):
         names = ("the graph", "eager") if expected.error is None else ("eager", "the graph")
         error = expected.error or obtained.error
         yield Mismatch(
-            "error", f"a second call of {names[0]}", f"raised {type(error).__name__}: {error}; {names[1]} ran"
+            "error", f"a {word} call of {names[0]}", f"raised {type(error).__name__}: {error}; {names[1]} ran"
         )

@@ -20,7 +20,7 @@ from fxcore.state.storage import has_values, is_plain
 from pytest_fxgraph.equivalence.aliasing import Sharing
 from pytest_fxgraph.equivalence.gradients import rules_of_gradients
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.run import RunResult
+from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames
 from pytest_fxgraph.equivalence.tolerance import LOOSE, ToleranceRule, largest_magnitude
 
@@ -82,7 +82,11 @@ def with_names(run: RunResult, pairs: Mapping[str, str]) -> RunResult:
         known = frozenset(pairs.get(name, name) for name in state.known)
         return StateAfter(known, renamed(state.changed), renamed(state.facts))
 
-    second = run.second_output
+    def of_later_call(output: SecondOutput | None) -> SecondOutput | None:
+        if output is None:
+            return None
+        return dataclasses.replace(output, state=output.state and after(output.state), next=of_later_call(output.next))
+
     return dataclasses.replace(
         run,
         state=after(run.state),
@@ -92,7 +96,7 @@ def with_names(run: RunResult, pairs: Mapping[str, str]) -> RunResult:
             for path, shared in run.sharing.items()
         },
         pairs=pairs,
-        second_output=second and dataclasses.replace(second, state=second.state and after(second.state)),
+        second_output=of_later_call(run.second_output),
     )
 
 

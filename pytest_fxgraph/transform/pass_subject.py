@@ -12,10 +12,12 @@ from torch import nn
 
 import fxcore
 from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.captures.choice import runnable_by
 from pytest_fxgraph.captures.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
 from pytest_fxgraph.captures.tracing import trace as trace_by_fxcore
 from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
+from pytest_fxgraph.captures.train_step import TrainStep
 from pytest_fxgraph.choices import TRACES
 from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
@@ -99,6 +101,8 @@ class PassSubject:
         return with_own_graph(traced), self._traced(self.model, arguments) if self.inplace else traced
 
     def _traced(self, model: Any, arguments: Arguments) -> Any:
+        if self.trace is None and isinstance(model, TrainStep):
+            return runnable_by("make_fx", model, arguments.args, arguments.kwargs)
         if self.trace in (None, "fxcore"):
             if self.concrete_args:
                 return trace_by_fxcore(model, concrete_args=self.concrete_args)
