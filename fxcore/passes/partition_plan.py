@@ -152,7 +152,7 @@ def symbol_defined_by(node: Node) -> Any | None:
     if not isinstance(value, (torch.SymInt, torch.SymFloat)):
         return None
     expression = value.node.expr
-    return expression if getattr(expression, "is_Symbol", False) else None
+    return expression if expression.is_Symbol else None
 
 
 def symbols_in(node: Node) -> list[Any]:

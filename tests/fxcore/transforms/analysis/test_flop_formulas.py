@@ -67,6 +67,11 @@ CALLS = [
         (tensor(2, 4, 9, 9), tensor(2, 3, 7, 7), tensor(3, 4, 3, 3), None, *CONVOLUTION, True, (0, 0), 1, BOTH),
         (tensor(2, 3, 7, 7), tensor(3, 4, 3, 3), None),
     ),
+    (
+        aten.convolution_backward,
+        (tensor(2, 4, 7, 7), tensor(2, 3, 9, 9), tensor(4, 3, 3, 3), [4], *CONVOLUTION, False, (0, 0), 1, (True,) * 3),
+        (tensor(2, 3, 9, 9), tensor(4, 3, 3, 3), tensor(4)),
+    ),
     (aten._scaled_dot_product_efficient_attention, (QUERY, KEY, VALUE, None, False), (OUT,)),
     (aten._scaled_dot_product_flash_attention, (QUERY, KEY, VALUE), (OUT,)),
     (aten._scaled_dot_product_cudnn_attention, (QUERY, KEY, VALUE, None, False), (OUT,)),
@@ -155,6 +160,10 @@ LAYERS = [
     (nn.BatchNorm2d(3, track_running_stats=False), (2, 3, 4, 4), 5 * 96),
     (nn.GRU(4, 6), (5, 4), 2 * 5 * (18 * 4 + 18 * 6) + 8 * 5 * 6),
     (nn.RNN(4, 6), (2, 3, 4), 2 * 6 * (6 * 4 + 6 * 6) + 2 * 6 * 6),
+    (nn.LSTMCell(4, 6), (5, 4), 2 * 5 * (24 * 4 + 24 * 6) + 9 * 5 * 6),
+    (nn.GRUCell(4, 6), (5, 4), 2 * 5 * (18 * 4 + 18 * 6) + 8 * 5 * 6),
+    (nn.RNNCell(4, 6), (5, 4), 2 * 5 * (6 * 4 + 6 * 6) + 2 * 5 * 6),
+    (nn.UpsamplingNearest2d(scale_factor=2), (1, 1, 2, 2), 0),
     (nn.Bilinear(3, 4, 5), ((2, 3), (2, 4)), 2 * 2 * 5 * 3 * 4),
 ]
 
@@ -256,6 +265,14 @@ def test_a_recurrent_operator_without_its_module_is_unknown_and_a_size_is_free()
 
     assert flops_of_call(OperatorCall("lstm", (result,), {}, result)) is None
     assert flops_of_call(OperatorCall("nobodyknows", (result,), {}, 3)) == 0
+    assert flops_of_call(OperatorCall("add", (2, 3), {}, 5)) == 0
+
+
+def test_a_collective_computes_nothing():
+    result = spec(tensor(3, 4))
+
+    assert flops_of_call(OperatorCall("_c10d_functional.all_reduce", (result, "sum", "0"), {}, result)) == 0
+    assert flops_of_call(OperatorCall("other.all_reduce", (result, "sum", "0"), {}, result)) is None
 
 
 SPELLINGS = {
