@@ -117,9 +117,9 @@ class FxGolden(GoldenExpectation):
         operands of commutative operators does not count; with `normalize`, the spelling of an operator does not count.
         `meta` names metadata of nodes that is part of the golden, such as ("partition_tag",). `code` is "always", or
         "exact" for a golden that holds the generated code only where the level is exact. `budget` says by how much
-        costs may differ at level "cost", such as {"flops": "+1%", "params": 0}. `frontend` says how a module becomes a graph:
-        "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx" or "inductor". A wrong value is refused
-        by the comparison.
+        costs may differ at level "cost", such as {"flops": "+1%", "params": 0}. `frontend` says how a module becomes a
+        graph: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx" or "inductor". A wrong value is
+        refused by the comparison.
         """
         check_options(options, GoldenOptions, "fx_golden")
         return GoldenExpectation(self._comparison, options)
