@@ -15,21 +15,22 @@ from torch.utils import _pytree as pytree
 
 from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
-from fxcore.interpreter import Transformer
-from fxcore.node import Argument, Node, Target
+from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.operators.kinds import dialect_of, operator_name
 from fxcore.operators.table import name_of_function
 from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass, keep_hooks, rebuilt
+from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass
 from fxcore.state.writes import OperatorMode
 from fxcore.transforms.analysis.operator_names import (
     formula_name,
     formula_name_of_operator,
     formula_name_of_target,
 )
-from fxcore.transforms.fusion.calls import has_hooks, place_of
+from fxcore.transforms.fusion.calls import place_of
+from fxcore.transforms.rule import Calls, Rule
+from fxcore.transforms.rule_set import RuleSet
 
 __all__ = ["Decompose", "DecomposeOperators", "torch_rules"]
 
@@ -57,24 +58,18 @@ class Decompose(PassBase):
 
         Raises PassError if rules still apply after `most_rounds`.
         """
-        current = graph_module
-        applied: set[str] = set()
-        for _ in range(self.most_rounds):
-            retracing = _Retracing(current, self.rules)
-            following = retracing.transform(keep_types=True)
-            applied |= retracing.applied
-            if not retracing.applied:
-                reasons = {**_other_spellings_of(self.rules, current), **retracing.left}
-                left = tuple([Left(*item) for item in reasons.items()])
-                # A graph without changes must keep its names.
-                return ReportedResult(current, bool(applied), Report(tuple(sorted(applied)), left))
-            following.graph.eliminate_dead_code()
-            current = rebuilt(following)
-            keep_hooks(current, graph_module)
-        raise PassError(
-            f"after {self.most_rounds} rounds rules still apply, for {', '.join(sorted(retracing.applied))}: a rule "
-            "gives what it is for; let it return NotImplemented where it is to stay"
-        )
+        # The rule of an overload comes before the rule of all overloads.
+        items = sorted(self.rules.items(), key=lambda item: hasattr(item[0], "overloads"))
+        rules = [
+            Rule(Calls(key), rule, name=getattr(key, "__name__", str(key)), changes_effects=True) for key, rule in items
+        ]
+        result = RuleSet(rules, most_rounds=self.most_rounds).call(graph_module)
+        made = result.graph_module
+        assert isinstance(made, GraphModule)
+        reasons = {**_other_spellings_of(self.rules, made), **dict(result.report.left)}
+        applied = sorted({each.rule for each in result.report.changed})
+        left = tuple([Left(*item) for item in reasons.items()])
+        return ReportedResult(made, result.modified, Report(tuple(applied), left))
 
 
 def _other_spellings_of(rules: Rules, gm: GraphModule) -> dict[str, str]:
@@ -94,50 +89,6 @@ def _shown(target: Any) -> str:
     if isinstance(target, str):
         return f"the method {target}"
     return target.__qualname__ if isinstance(target, type) else operator_name(target) or name_of_function(target)
-
-
-class _Retracing(Transformer):
-    def __init__(self, gm: GraphModule, rules: Rules) -> None:
-        super().__init__(gm)
-        self._rules = rules
-        self._place = ""
-        self.applied: set[str] = set()
-        self.left: dict[str, str] = {}
-
-    def run_node(self, n: Node) -> Any:
-        self._place = place_of(n)
-        return super().run_node(n)
-
-    def _by_rule(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        rule = self._rules.get(key)
-        if rule is None:
-            return NotImplemented
-        result = rule(*args, **kwargs)
-        if result is NotImplemented:
-            self.left[self._place] = _DECLINED
-        else:
-            self.applied.add(getattr(key, "__name__", str(key)))
-        return result
-
-    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        for key in (target, getattr(target, "overloadpacket", None)):
-            result = self._by_rule(key, args, kwargs) if key is not None else NotImplemented
-            if result is not NotImplemented:
-                return result
-        return super().call_function(target, args, kwargs)
-
-    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        result = self._by_rule(target, args, kwargs)
-        return super().call_method(target, args, kwargs) if result is NotImplemented else result
-
-    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        module = get_attribute(self.module, str(target))
-        result = NotImplemented
-        if not has_hooks(module):
-            result = self._by_rule(type(module), (module, *args), kwargs)
-        elif type(module) in self._rules:
-            self.left[str(target)] = "it has hooks, which would no longer run"
-        return super().call_module(target, args, kwargs) if result is NotImplemented else result
 
 
 def torch_rules(*operators: Any) -> dict[Any, Callable[..., Any]]:

@@ -9,11 +9,10 @@ import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from torch import nn
 
 from fxcore.graph_module import GraphModule
-from fxcore.node import Node
-from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.operators.kinds import overload_behind
 from fxcore.passes.infra.working_copy import Changes, RewritingPass
-from fxcore.transforms.fusion.calls import has_hooks, place_of
+from fxcore.transforms.rule import Action, Calls, Rule, RuleMatch
+from fxcore.transforms.rule_set import RuleSet
 
 __all__ = ["FUNCTIONAL_DROPOUTS", "RemoveIdentities"]
 
@@ -41,38 +40,28 @@ class RemoveIdentities(RewritingPass):
 
     def rewrite(self, made: GraphModule) -> Changes:
         """Remove these calls."""
-        removed: list[str] = []
-        left: dict[str, str] = {}
-        for node in list(made.graph.nodes):
-            value = node.args[0] if node.args else node.kwargs.get("input")
-            reason = _reason_to_stay(node, made)
-            if reason:
-                left[place_of(node)] = reason
-            elif reason is not None and isinstance(value, Node):
-                removed.append(place_of(node))
-                node.replace_all_uses_with(value)
-                made.graph.erase_node(node)
-        return removed, left
+        return _RULES.rewrite(made)
 
 
 _DROPS = "it is a dropout in training; call eval() on the model, trace it, and run this pass then"
 
 
-def _reason_to_stay(node: Node, gm: GraphModule) -> str | None:
-    """Return why an identity or a dropout must stay, "" if it can go, or None for any other call."""
-    if node.op == "call_module":
-        module: Any = get_attribute(gm, str(node.target))
-        is_dropout = type(module) in _DROPOUT_MODULES
-        is_empty = type(module) is nn.Identity or (type(module) is nn.Sequential and not len(module))
-        if not is_dropout and not is_empty:
+def _may_go(match: RuleMatch) -> bool | str | None:
+    """Return whether an identity or a dropout can go, or the reason to stay; None for a Sequential with modules."""
+    node, module = match.node, match.module
+    if module is not None:
+        if type(module) is nn.Sequential and len(module):
             return None
-        if has_hooks(module):
-            return "it has hooks, which would no longer run"
-        return _DROPS if is_dropout and module.training and module.p else ""
-    function = overload_behind(node.target)
-    if node.op != "call_function" or function not in _DROPOUT_FUNCTIONS:
-        return None
-    name, position, default = _DROPOUT_FUNCTIONS[function]
+        return _DROPS if type(module) in _DROPOUT_MODULES and module.training and module.p else True
+    name, position, default = _DROPOUT_FUNCTIONS[overload_behind(node.target)]
     rate = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
     is_training = node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
-    return "" if rate == 0 or is_training is False else _DROPS
+    return True if rate == 0 or is_training is False else _DROPS
+
+
+def _given(match: RuleMatch) -> Any:
+    return match.node.args[0] if match.node.args else match.node.kwargs.get("input")
+
+
+_IDENTITIES = Calls(*_DROPOUT_FUNCTIONS, *_DROPOUT_MODULES, nn.Identity, nn.Sequential)
+_RULES = RuleSet([Rule(_IDENTITIES, Action(_given), when=_may_go, changes_effects=True)])

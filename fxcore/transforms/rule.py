@@ -93,8 +93,9 @@ class Rule:
 
     `pattern` is a function, a Graph or a GraphModule as for `replace_pattern`, or `Calls(...)`. `replacement` takes the
     parameters of the pattern, or the arguments of the call (the module first, if one is called), or it is an
-    `Action`. `when(match)` returns True, False, or the reason against the match as text. The keywords `match_modules`,
-    `ignore_literals`, `capture_literals` and `bind_arguments` are keywords of `replace_pattern`. `example_inputs` are
+    `Action`. `when(match)` returns True, False or the reason against the match as text, or None if the match is no
+    candidate. The keywords `match_modules`, `ignore_literals`, `capture_literals` and `bind_arguments` are keywords of
+    `replace_pattern`. `example_inputs` are
     for the check of the rule. `changes_effects=True` allows a replacement that draws, writes or shares memory
     otherwise.
 
@@ -104,7 +105,7 @@ class Rule:
 
     pattern: Any
     replacement: Any
-    when: Callable[[RuleMatch], bool | str] | None = None
+    when: Callable[[RuleMatch], bool | str | None] | None = None
     name: str = ""
     match_modules: str = "path"
     ignore_literals: bool = False

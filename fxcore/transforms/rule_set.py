@@ -19,9 +19,10 @@ from fxcore.node import Node
 from fxcore.node_data.arguments import replace_value
 from fxcore.node_data.purity import is_impure
 from fxcore.node_data.targets import readable_target
+from fxcore.operators.kinds import overload_behind
 from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass, rebuilt, working_copy
 from fxcore.subgraph_rewriter import plans_of
-from fxcore.traceback import NodeSource, NodeSourceAction
+from fxcore.traceback import NodeSource, NodeSourceAction, meta_taken_over
 from fxcore.transforms.fusion.calls import has_hooks, place_of
 from fxcore.transforms.rule import Action, Calls, Rule, RuleMatch
 from fxcore.transforms.rule_effects import Surroundings, effects_of_nodes, lost_effects
@@ -168,9 +169,10 @@ class RuleSet(RewritingPass):
         elif node.op == "get_attr":
             found = self._found(("get_attr", None), node)
         else:
-            found = self._found((node.op, node.target), node)
-            packet = getattr(node.target, "overloadpacket", None)
-            found = found + self._found((node.op, packet), node) if packet is not None else found
+            # Rules for an operator are rules for its overloads, and for the operators of dialects that wrap it.
+            behind = overload_behind(node.target)
+            targets = dict.fromkeys((node.target, behind, getattr(behind, "overloadpacket", node.target)))
+            found = [entry for target in targets for entry in self._found((node.op, target), node)]
         return sorted(found, key=_order) if len(found) > 1 else found
 
     def _found(self, key: Hashable, node: Node) -> list[tuple[int, Rule]]:
@@ -255,8 +257,9 @@ class _Application:
 
     def run(self, once: bool) -> RuleReport:
         """Walk through the graph until no rule applies, or once."""
+        earlier = known = 0
         for _ in range(self._set.most_rounds):
-            known = len(self._rewrites)
+            earlier, known = known, len(self._rewrites)
             for node in list(self._graph.nodes):
                 if not node._erased and node.op not in ("placeholder", "output"):
                     self._visit(node)
@@ -264,7 +267,7 @@ class _Application:
                 break
             self._surroundings = Surroundings(self._gm)
         else:
-            self._refuse(self._rewrites[known:] if self._set.most_rounds else [])
+            self._refuse(self._rewrites[earlier:])
         if self._rewrites:
             self._gm.recompile()
         left = {place: reason for each in self._statistics for place, reason in each.rejected.items()}
@@ -273,11 +276,11 @@ class _Application:
     def _refuse(self, last: list[Rewrite]) -> None:
         if not last:
             return
-        names = dict.fromkeys(each.rule for each in last)
-        places = ", ".join(dict.fromkeys(each.place for each in last[:5]))
+        names = sorted({each.rule for each in last})
         raise PassError(
-            f"after {self._set.most_rounds} rounds rules still apply, for {', '.join(names)}, at {places}: a rule "
-            "gives what it is for, or two rules undo each other; let `when` refuse such a match, or raise most_rounds"
+            f"after {self._set.most_rounds} rounds rules still apply, for {', '.join(names)}: a rule gives what it is "
+            f"for, or two rules undo each other (last at {last[-1].place}); let it return NotImplemented or `when` "
+            "refuse where a call is to stay, or raise most_rounds"
         )
 
     def _visit(self, node: Node) -> None:
@@ -287,17 +290,18 @@ class _Application:
             start = time.perf_counter()
             statistics.tried += 1
             match = self._match(rule, node)
-            reason: str | None = ""
-            if match is not None:
+            reason = self._reason_against(rule, match) if match is not None else None
+            if match is not None and reason is not None:
                 statistics.matched += 1
-                reason = self._reason_against(rule, match) or self._apply(order, rule, match)
+                place = place_of(node)
+                reason = reason or self._apply(order, rule, match)
                 if reason:
-                    statistics.rejected[place_of(node)] = reason
+                    statistics.rejected[place] = reason
                 else:
                     statistics.rewritten += 1
-                    statistics.rejected.pop(place_of(node), None)
+                    statistics.rejected.pop(place, None)
             statistics.seconds += time.perf_counter() - start
-            if match is not None and not reason:
+            if reason == "":
                 return
 
     def _match(self, rule: Rule, node: Node) -> RuleMatch | None:
@@ -310,11 +314,14 @@ class _Application:
         values = {expected.name: obtained for expected, obtained in found.nodes_map.items()}
         return RuleMatch(self._gm, node, tuple(sorted(calls)), values, found)
 
-    def _reason_against(self, rule: Rule, match: RuleMatch) -> str:
+    def _reason_against(self, rule: Rule, match: RuleMatch) -> str | None:
+        """Return the reason of `when` against a match, an empty text, or None if the match is no candidate."""
         verdict = True if rule.when is None else rule.when(match)
-        if isinstance(verdict, str) or not verdict:
-            return str(verdict or "`when` returned False")
-        return ""
+        if verdict is None:
+            return None
+        if rule.matcher is None and match.node.op == "call_module" and has_hooks(match.module):
+            return "it has hooks, which would no longer run"
+        return verdict if isinstance(verdict, str) else "" if verdict else "`when` returned False"
 
     def _apply(self, order: int, rule: Rule, match: RuleMatch) -> str:
         """Rewrite a match; return the reason against it, or an empty text."""
@@ -331,10 +338,7 @@ class _Application:
         if isinstance(made, str):
             return made
         for node in made:
-            node.meta["from_node"] = [source]
-            for key in ("stack_trace", "nn_module_stack"):
-                if key in match.node.meta:
-                    node.meta.setdefault(key, match.node.meta[key])
+            node.meta = {**meta_taken_over(match.node.meta), **node.meta, "from_node": [source]}
         self._erase_unread([*inputs, *made])
         self._surroundings.changed()
         after = tuple([RewrittenCall(each.name, each.op, each.target) for each in made if not each._erased])
@@ -347,8 +351,6 @@ class _Application:
     def _record(self, rule: Rule, match: RuleMatch) -> list[Node] | str:
         """Let the replacement record its nodes before the last call; return the new nodes, or a reason against them."""
         node, graph = match.node, self._graph
-        if node.op == "call_module" and rule.matcher is None and has_hooks(match.module):
-            return "it has hooks, which would no longer run"
         reason = self._surroundings.reason_against_move(match.nodes, ())
         if reason:
             return reason

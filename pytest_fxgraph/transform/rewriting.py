@@ -162,7 +162,7 @@ class FxRewrite:
         replacement: Any,
         inputs: Any,
         *,
-        when: Callable[[RuleMatch], bool | str] | None = None,
+        when: Callable[[RuleMatch], bool | str | None] | None = None,
         match_modules: str = "path",
         capture_literals: bool = False,
         dtypes: Sequence[torch.dtype] | None = None,

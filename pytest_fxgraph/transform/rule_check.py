@@ -166,17 +166,38 @@ def _compared(rule: Rule, examples: tuple[Any, ...], options: Mapping[str, Any])
             except _RefusedError as error:
                 raise GuardError(str(error)) from error
 
+    return _searched(rule.name, subject, GraphCall(rewritten, call), tensors, options)
+
+
+def compare_functions(
+    name: str, pattern: Callable[..., Any], replacement: Callable[..., Any], inputs: tuple[Any, ...], **options: Any
+) -> RuleVerdict:
+    """Return the verdict on two functions as they are, without a trace: for patterns of another pattern matcher."""
+    try:
+        account = _searched(name, pattern, GraphCall(replacement, replacement), inputs, {"search": TRIES, **options})
+    except MismatchError as error:
+        return RuleVerdict(name, "wrong", _words_of(error, inputs), error)
+    except (EagerError, NotImplementedError) as error:
+        return RuleVerdict(name, "unchecked", f"{type(error).__name__}: {error}")
+    return RuleVerdict(name, "right", account)
+
+
+def _searched(
+    name: str, pattern: Any, replacement: GraphCall, inputs: tuple[Any, ...], options: Mapping[str, Any]
+) -> str:
+    """Compare on inputs and on inputs like them; return the account of the search."""
+    __tracebackhide__ = True
     checks = [each for each in CHECKS if each not in ("aliasing", "stride")]
     fixture = FxEquivalence(**{"checks": checks, "allow_vacuous": True, **options})
     check = dataclasses.replace(
-        fixture.new_check(arguments_of(tensors), {}), subject=f"the replacement of rule {rule.name!r}", explains=False
+        fixture.new_check(arguments_of(inputs), {}), subject=f"the replacement of rule {name!r}", explains=False
     )
     budget = fixture.search_budget({}, 1)
-    guard = Snapshot(subject)
+    guard = Snapshot(pattern)
     try:
         with globals_kept(), quiet():
-            check.run(subject, GraphCall(rewritten, call), None, guard)
-            search_further(budget, check, subject, GraphCall(rewritten, call), None, guard)
+            check.run(pattern, replacement, None, guard)
+            search_further(budget, check, pattern, replacement, None, guard)
     finally:
         guard.release()
     return "" if budget is None else str(budget.reports[-1]).removeprefix(f"{check.subject}: ")
