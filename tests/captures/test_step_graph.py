@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fixtures import step_passes
 from fixtures.train_steps import (
     OPTIMIZERS,
     Net,
@@ -250,3 +251,15 @@ def test_an_optimizer_that_asks_for_the_number_of_its_rate_is_refused():
     step = TrainStep(Net(), lambda parameters: torch.optim.SGD(parameters, lr=torch.tensor(0.1)))
     with pytest.raises(CaptureError, match=r"the step of SGD asks for the number in a tensor.*unless it has foreach=T"):
         graph_of(step, net_inputs()[:1])
+
+
+def test_stages_of_a_step_are_its_graph_before_and_after_a_pass(fx_stages):
+    stages = fx_stages(net_step("sgd"), net_inputs(), ["make_fx", step_passes.fuse_updates])
+
+    assert stages[-1].name == "fuse_updates"
+
+
+def test_operators_of_a_step_can_be_asked(fx_ops):
+    captured = capture(net_step("sgd"), net_inputs(), frontend="make_fx")
+
+    assert fx_ops(captured).count("aten.copy_*") == len(updated(captured.graphs[0])) == 8
