@@ -7,14 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args
 
+import torch
 from torch import nn
 
 import fxcore
 from fxcore.errors import InterpreterError
+from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.transforms.analysis.costs import Cost, GraphCosts, graph_costs, module_path
 from fxcore.transforms.analysis.memory import activation_memory
 from fxcore.transforms.analysis.values import Propagation, example_arguments
 from pytest_fxgraph.captures.shapes import arguments_in_order
+from pytest_fxgraph.captures.train_step import PHASE, steps_of
 from pytest_fxgraph.document.capture_notes import graphs_of_capture
 from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
 from pytest_fxgraph.document.model import GraphDocument
@@ -73,6 +76,32 @@ def _together(blocks: Mapping[str, CostBlock]) -> CostBlock:
         ),
         tuple(sorted({operator for block in blocks.values() for operator in block.uncounted})),
     )
+
+
+def step_memory(graph_module: Any) -> dict[str, int]:
+    """Return the bytes of the state and of the gradients of a step, by column of a table; nothing for another graph.
+
+    The peak of activations contains the gradients, because a step holds them only until the optimizer has read them.
+    """
+    if steps_of(graph_module) is None:
+        return {}
+    memory = dict.fromkeys(("memory_parameters", "memory_gradients", "memory_optimizer"), 0)
+    for node in graph_module.graph.nodes:
+        readers = {reader.meta.get(PHASE) for reader in node.users}
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        held = value.numel() * value.dtype.itemsize
+        if node.op == "get_attr":
+            is_of_optimizer = readers <= {"optimizer", "update"} and not _is_parameter(graph_module, node.target)
+            memory["memory_optimizer" if is_of_optimizer else "memory_parameters"] += held
+        elif node.meta.get(PHASE) == "backward" and "optimizer" in readers:
+            memory["memory_gradients"] += held
+    return memory
+
+
+def _is_parameter(graph_module: Any, path: str) -> bool:
+    return isinstance(get_attribute(graph_module, path), nn.Parameter)
 
 
 def costs_on(graph_module: Any, arguments: tuple[Any, ...]) -> CostBlock:

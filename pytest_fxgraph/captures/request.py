@@ -60,9 +60,10 @@ class CaptureRequest:
             raise CaptureError(
                 f"cannot capture an object of type {type(model).__name__}: hand over a module or function"
             )
-        if isinstance(model, TrainStep) and frontend in ("symbolic", "export"):
+        if isinstance(model, TrainStep) and frontend != "make_fx":
             raise ChoiceError(
-                f"frontend={frontend!r} takes no train step, because it records no backward; use frontend='make_fx'"
+                f"frontend={frontend!r} takes no train step, because none of its graphs holds forward, backward and "
+                "optimizer together; use frontend='make_fx'"
             )
         first = () if inputs is None else positional_arguments(inputs)
         changes = {place: call[2] for place, call in enumerate(calls, start=2) if _has_change(call)}

@@ -21,10 +21,9 @@ from pytest_fxgraph.captures.collective_trace import PROXIES
 from pytest_fxgraph.captures.state_names import placed, reassembled, with_named_state
 from pytest_fxgraph.captures.step_trace import recorded_on_state
 from pytest_fxgraph.captures.torch_internals import part_of_torch, traced_by_make_fx
-from pytest_fxgraph.captures.train_step import STEPS, TrainStep
+from pytest_fxgraph.captures.train_step import PHASE, STEPS, TrainStep
 from pytest_fxgraph.errors import CaptureError
 
-PHASE = "phase"  # key of `node.meta`: the part of the step that a node belongs to
 _NO_NAME = re.compile(r"\W+")
 
 
@@ -58,8 +57,8 @@ def step_graph(
     _without_detached(graph_module.graph)
     _mark_phases(graph_module.graph)
     graph_module.graph._tracer_cls = None  # make_fx made up the names of inputs, and these have the user's
+    graph_module = fxcore.GraphModule(graph_module, graph_module.graph, "TrainStep")  # with the holders that copies get
     graph_module.meta[STEPS] = step.steps
-    graph_module.recompile()
     return graph_module
 
 
@@ -187,13 +186,8 @@ def _name_inputs(placeholders: list[fxcore.Node], names: list[str]) -> None:
 
 
 def _mark_phases(graph: fxcore.Graph) -> None:
-    """Put the phases where documents and costs look for modules.
-
-    The writes into state at the end are of phase `update`; their path ends with the state's: `update.up.weight`.
-    """
+    """Put the phases where documents and costs look for modules; the writes into state at the end are an `update`."""
     for node in graph.nodes:
         if node.op == "call_function":
-            phase = path = node.meta.setdefault(PHASE, "update")
-            if phase == "update":
-                path += f".{node.args[0].target}"
-            node.meta["nn_module_stack"] = {path: (path, "pytest_fxgraph.TrainStep")}
+            phase = node.meta.setdefault(PHASE, "update")
+            node.meta["nn_module_stack"] = {phase: (phase, "pytest_fxgraph.TrainStep")}

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from pytest_fxgraph.captures.state_names import StateHolder, placed
 from pytest_fxgraph.errors import CaptureError, SubjectError
 
+PHASE = "phase"  # key of `node.meta` in the graph of a step: the part of the step that a node belongs to
 # The parts of a step, in the order in which they run; the nodes of a step's graph are marked with them.
 PHASES = ("forward", "loss", "backward", "optimizer", "update")
 _Phase = Callable[[str], contextlib.AbstractContextManager[object]]

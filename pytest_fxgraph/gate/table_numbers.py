@@ -10,7 +10,7 @@ from typing import Any
 
 from fxcore.transforms.analysis.values import example_arguments
 from pytest_fxgraph.captures.capture import Capture
-from pytest_fxgraph.captures.costs import costs_on
+from pytest_fxgraph.captures.costs import costs_on, step_memory
 from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.levels import operator_counts
@@ -92,7 +92,8 @@ def costs_of(
     numbers["params"] = counted[0].total.params if len(counted) == 1 else _elements(subject)
     numbers["peak_activation"] = max(block.peak_activation for block in counted)
     numbers["uncounted"] = len({name for block in counted for name in block.uncounted})
-    return {column: numbers[column] for column in COSTS}
+    memory = step_memory(_graphs_of(subject)[0])
+    return {**{column: numbers[column] for column in COSTS}, **memory}
 
 
 def _costs_of(graph_module: Any, example_inputs: object, example_kwargs: Mapping[str, Any] | None) -> CostBlock | None:

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fixtures.train_steps import net_inputs, net_step
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.choice import captured_by, checked_frontend, other_frontends_named, runnable_by
 from pytest_fxgraph.errors import CaptureError, ChoiceError
@@ -69,3 +70,17 @@ def test_the_other_frontends_are_named_once(message, told):
     assert str(caught.value).startswith(told)
     assert str(caught.value).count("frontend=") == (1 if told == message else 2)
     assert caught.value.__cause__ is cause
+
+
+def test_a_train_step_is_captured_by_make_fx_in_place_of_a_symbolic_trace():
+    with captured_by("symbolic", net_step("sgd"), net_inputs(), None, None) as given:
+        assert given.frontend == "make_fx"
+    assert runnable_by("symbolic", net_step("sgd"), net_inputs(), {}) is not None
+
+
+def test_a_train_step_needs_inputs():
+    with (
+        pytest.raises(CaptureError, match="frontend='make_fx' runs the model once, so it needs inputs"),
+        captured_by("symbolic", net_step("sgd"), None, None, None),
+    ):
+        pass

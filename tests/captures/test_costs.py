@@ -9,11 +9,13 @@ from torch import nn
 from torch.fx.passes.shape_prop import ShapeProp
 
 from fixtures.catalog import small_models
+from fixtures.train_steps import net_inputs, net_step
 from fxcore.transforms.analysis.flop_formulas import FORMULAS
-from pytest_fxgraph import assert_graph_matches_golden
-from pytest_fxgraph.captures.costs import with_costs
+from pytest_fxgraph import assert_graph_matches_golden, capture
+from pytest_fxgraph.captures.costs import costs_of_captured, step_memory, with_costs
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.tracing import trace
+from pytest_fxgraph.captures.train_step import PHASES
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
@@ -162,3 +164,24 @@ def test_an_exported_graph_that_does_not_run_is_refused(block_of):
 
     with pytest.raises(CaptureError, match=r"cannot count what the graph costs: .*at node 'mm'"):
         block_of(torch.fx.GraphModule({}, graph))
+
+
+def test_the_memory_of_a_step_is_told_by_its_parts():
+    graph_module = capture(net_step("adamw"), net_inputs(), frontend="make_fx").graphs[0]
+    parameters = sum(each.numel() for each in graph_module.parameters())
+    buffers = 2 * 8 * 4 + 8  # the means and variances of the norm, and its count
+
+    assert step_memory(graph_module) == {
+        "memory_parameters": 4 * parameters + buffers,
+        "memory_gradients": 4 * parameters,
+        "memory_optimizer": 2 * 4 * parameters + 5 * 4,  # two averages, and a count for each of five parameters
+    }
+    assert step_memory(trace(Net())) == {}
+
+
+def test_costs_of_a_step_are_told_by_phase():
+    block = costs_of_captured(capture(net_step("sgd"), net_inputs(), frontend="make_fx").graphs[0])
+    found = {path: cost.flops for path, cost in block.by_module.items()}
+
+    assert tuple(found) == PHASES
+    assert found["backward"] > found["forward"] > 0 == found["update"]

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fixtures import step_passes
 from fixtures.train_steps import (
     OPTIMIZERS,
     Net,
@@ -22,8 +23,7 @@ from fixtures.train_steps import (
     tied_step,
 )
 from pytest_fxgraph import TrainStep, assert_equivalent, capture, diff_graphs
-from pytest_fxgraph.captures.step_graph import PHASE
-from pytest_fxgraph.captures.train_step import PHASES
+from pytest_fxgraph.captures.train_step import PHASE, PHASES
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.errors import CaptureError, ChoiceError, MismatchError
 
@@ -223,7 +223,7 @@ def test_the_text_shows_phases_and_updates():
     document = build_document(graph_of(net_step("sgd")), sources=False)
     scopes = {node.scope for node in document.nodes if node.scope}
 
-    assert {"forward", "loss", "backward", "optimizer", "update.up.weight"} <= scopes
+    assert {"forward", "loss", "backward", "optimizer", "update"} <= scopes
 
 
 def test_symbolic_sizes_are_refused():
@@ -231,7 +231,7 @@ def test_symbolic_sizes_are_refused():
         graph_of(net_step(), dynamic_shapes=True)
 
 
-@pytest.mark.parametrize("frontend", ["export", "symbolic"])
+@pytest.mark.parametrize("frontend", ["export", "symbolic", "dynamo", "aot"])
 def test_frontends_without_a_backward_are_refused(frontend):
     with pytest.raises(ChoiceError, match=f"frontend='{frontend}' takes no train step.*frontend='make_fx'"):
         capture(net_step(), net_inputs(), frontend=frontend)
@@ -251,3 +251,15 @@ def test_an_optimizer_that_asks_for_the_number_of_its_rate_is_refused():
     step = TrainStep(Net(), lambda parameters: torch.optim.SGD(parameters, lr=torch.tensor(0.1)))
     with pytest.raises(CaptureError, match=r"the step of SGD asks for the number in a tensor.*unless it has foreach=T"):
         graph_of(step, net_inputs()[:1])
+
+
+def test_stages_of_a_step_are_its_graph_before_and_after_a_pass(fx_stages):
+    stages = fx_stages(net_step("sgd"), net_inputs(), ["make_fx", step_passes.fuse_updates])
+
+    assert stages[-1].name == "fuse_updates"
+
+
+def test_operators_of_a_step_can_be_asked(fx_ops):
+    captured = capture(net_step("sgd"), net_inputs(), frontend="make_fx")
+
+    assert fx_ops(captured).count("aten.copy_*") == len(updated(captured.graphs[0])) == 8

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 import fxcore
+from fixtures.train_steps import net_inputs, net_step
+from pytest_fxgraph import capture
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 from pytest_fxgraph.gate.table_numbers import costs_of, findings_of, measured_numbers, numbers_of, row_values
 
@@ -82,3 +84,11 @@ def test_a_row_has_counts_costs_and_measured_numbers(costs, has_costs):
     values = row_values(with_inner(), {"time": 2}, costs=costs, example_inputs=(torch.ones(1),))
 
     assert ("flops" in values, values["time"], values["nodes"]) == (has_costs, 2, 7)
+
+
+def test_a_step_has_columns_for_the_memory_of_its_state():
+    capture_of_step = capture(net_step("sgd"), net_inputs(), frontend="make_fx")
+    numbers = costs_of(capture_of_step, None, None, is_asked=True)
+
+    assert numbers["memory_gradients"] == 4 * numbers["params"]
+    assert numbers["memory_optimizer"] == 0

@@ -16,6 +16,7 @@ from pytest_fxgraph.compare.edits.renamings import renamed_paths
 from pytest_fxgraph.compare.edits.replacements import replaced_operators
 from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors
 from pytest_fxgraph.compare.edits.throughout import changes_throughout
+from pytest_fxgraph.compare.edits.updates import changed_updates
 from pytest_fxgraph.document.capture_notes import CONSTANT, PLACEMENT, RANKS, WORLD
 
 # Each explains changes that the ones before left over.
@@ -25,6 +26,7 @@ _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
     changed_blocks,
     changed_collectives,
     renamed_paths,
+    changed_updates,
     replaced_operators,
     changed_sharing,
     exchanged_modules,
