@@ -115,7 +115,8 @@ def _record_wait(graph: Any, collective: Any) -> None:
     results = {node.args[1]: node for node in collective.users if node.name.startswith("getitem")}
     if not results:  # the handle is the only result
         tensors = collective.args[0] if isinstance(collective.args[0], (list, tuple)) else ()
-        graph.call_function(wait, (collective, *tensors))
-        return
-    handle = results.pop(max(results))
-    graph.call_function(wait, (handle, *results.values()))
+        made = graph.call_function(wait, (collective, *tensors))
+    else:
+        handle = results.pop(max(results))
+        made = graph.call_function(wait, (handle, *results.values()))
+    made.meta.update({key: value for key, value in collective.meta.items() if key == "nn_module_stack"})

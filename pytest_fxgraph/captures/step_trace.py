@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.collective_trace import PROXIES, collectives_noted
+from pytest_fxgraph.captures.module_paths import module_paths_noted
 from pytest_fxgraph.captures.state_names import placed, reassembled, tensor_parts
 from pytest_fxgraph.captures.torch_internals import one_mode_for_values, part_of_torch, traced_by_make_fx
 from pytest_fxgraph.captures.train_step import summed
@@ -75,7 +76,7 @@ def recorded_on_state(
         _register_hooks(model, scratch)
     inputs = [part for value in leaves for _, part in tensor_parts(value)]
     with one_mode_for_values([*inputs, *state.parameters.values()]):
-        with _followed_parameters(), collectives_noted(), _compiled_parts_as_written():
+        with _followed_parameters(), collectives_noted(), module_paths_noted(model), _compiled_parts_as_written():
             made = traced_by_make_fx(run, inputs, is_symbolic=False, decompositions=decompositions)
         graph_module: fxcore.GraphModule = interop.from_torch(made)
         _without_profiler(graph_module.graph)
@@ -216,6 +217,9 @@ def _name_constants(graph_module: fxcore.GraphModule, state: _State, scratch: It
                 key = source, _layout(value)
                 source = made.get(key) or _view(graph, source, value)
                 made[key] = source
+        stack = {key: value for key, value in node.meta.items() if key == "nn_module_stack"}
+        for each in (source, *source.all_input_nodes):  # a view and the state that it reads
+            each.meta = {**stack, **each.meta}  # the first reader's
         node.replace_all_uses_with(source)
         graph.erase_node(node)
         replaced.add(str(node.target))

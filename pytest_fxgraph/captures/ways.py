@@ -14,6 +14,7 @@ from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture, Ranges, named_bounds
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.inductor import capture_by_inductor
+from pytest_fxgraph.captures.module_paths import module_paths_noted
 from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
 from pytest_fxgraph.captures.state_names import (
     named_inputs_of_aot,
@@ -103,12 +104,13 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
         return torch.func.functional_call(model, dict(zip(state, values, strict=False)), args, kwargs)
 
     try:
-        made = traced_by_make_fx(
-            run,
-            [*(part for _, part in named_parts), *inputs],
-            is_symbolic=request.dynamic_shapes is True,
-            decompositions=request.decomposition_table,
-        )
+        with module_paths_noted(model):
+            made = traced_by_make_fx(
+                run,
+                [*(part for _, part in named_parts), *inputs],
+                is_symbolic=request.dynamic_shapes is True,
+                decompositions=request.decomposition_table,
+            )
     except Exception as error:
         raise request.failure(error) from error
     graph = interop.from_torch(made)

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.node_data.distributed_types import is_distributed
+from fxcore.transforms.analysis.costs import module_path
 from pytest_fxgraph.document.tensor_texts import dtype_name
 from pytest_fxgraph.ranks.collective_nodes import (
     arguments_of,
@@ -227,7 +228,7 @@ class _Call:
             dtype_name(tensors[0].dtype) if tensors else "",
             shapes if tensors else (),
             message if tensors else 0,
-            reduction_of(self.node, kind, self.arguments), self._peer(), self.node.name, _module_of(self.node),
+            reduction_of(self.node, kind, self.arguments), self._peer(), self.node.name, module_path(self.node),
             gives, takes, tag if isinstance(tag, int) else 0,
             order + 1 if self.blocks else None, _source_of(self.node),
         )  # fmt: skip
@@ -281,11 +282,6 @@ def _leaf_tensors(value: Any) -> Iterator[torch.Tensor]:
     for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, fxcore.Node):
             yield from tensors_of(leaf)
-
-
-def _module_of(node: fxcore.Node) -> str:
-    stack = node.meta.get("nn_module_stack") or {}
-    return str([*stack.values()][-1][0]) if stack else ""
 
 
 def _source_of(node: fxcore.Node) -> str:
