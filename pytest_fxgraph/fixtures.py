@@ -191,7 +191,8 @@ def attempt_of(item: pytest.Item) -> GoldenAttempt:
 
 def begun_attempt(item: pytest.Item) -> GoldenAttempt | None:
     """Return the attempt that is under way; None for a test that used nothing of ours."""
-    return item.stash.get(_ATTEMPT, None)
+    # pytest's `get` raises and catches a KeyError. Every test, of any suite, asks six times, and most have no attempt.
+    return item.stash[_ATTEMPT] if _ATTEMPT in item.stash else None  # noqa: SIM401
 
 
 def end_attempt(item: pytest.Item) -> None:
