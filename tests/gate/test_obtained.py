@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from pytest_fxgraph import hookspecs
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument, without_computed_contents
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, runs_examples
 from pytest_fxgraph.report.outcome import Terms, Told
 
@@ -106,8 +109,83 @@ def test_a_mismatch_is_told_with_its_clusters_and_the_lines_of_the_source():
     assert plain.lines[0] == f"golden/a.yaml does not match: {plain.headline}"
     assert (plain.graphs, plain.sources) == ((), ())
     assert drawn[:6] == plain[:6]
+    assert any("return torch.sigmoid(x) + 1" in source for source in drawn.sources)
     assert [decode(text, "a.yaml").nodes[1].target for text in drawn.graphs] == ["torch.relu", "torch.sigmoid"]
     assert "return torch.sigmoid(x) + 1" in plain.section
+
+
+def test_a_golden_with_variants_names_the_torch_that_may_have_changed_the_graph(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.report.text.other_torch_remark", lambda *_: "the remark")
+    golden = decode(obtained().new_text, "a.yaml")
+
+    with_remark, without = (told(obtained(Other()), golden, has_variants=each) for each in (True, False))
+
+    assert with_remark.section == f"{without.section}\nthe remark"
+    assert "the remark" in "".join(with_remark.lines)
+    assert "the remark" not in "".join(without.lines)
+
+
+def test_other_names_match_a_golden_unless_names_count():
+    text = obtained().new_text
+
+    renamed = text.replace("%relu", "%active")
+
+    assert renamed != text
+    assert obtained().matches(renamed)
+    assert not obtained(level="exact").matches(renamed)
+    assert "names: traced" in obtained(level="exact").new_text
+    assert "names: traced" not in text
+
+
+def test_an_older_golden_without_the_contents_of_computed_buffers_matches():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("shift", torch.arange(3.0), persistent=False)
+
+        def forward(self, x):
+            return x + self.shift
+
+    graph = obtained(Shifted())
+    older = encode(without_computed_contents(decode(graph.new_text, "a.yaml")))
+
+    assert older != graph.new_text
+    assert graph.matches(older)
+
+
+def test_a_test_has_the_hooks_that_somebody_implements():
+    manager = pytest.PytestPluginManager()
+    manager.add_hookspecs(hookspecs)
+    item: Any = SimpleNamespace(ihook=manager.hook)
+    assert Hooks.of_test(item) == Hooks(None, None, [])
+
+    for name in ("first", "second"):
+        manager.register(Conftest(name))
+    hooks = Hooks.of_test(item)
+
+    assert hooks.adapt is not None
+    assert hooks.own_name is not None
+    assert (hooks.adapt("subject"), hooks.own_name("target")) == ("second subject", "second target")
+    assert [each.function(document=None) for each in hooks.normalizers] == ["second", "first"]
+
+
+class Conftest:
+    """A plugin of a user; the last one registered answers first."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    @pytest.hookimpl
+    def pytest_fxgraph_adapt(self, obj):
+        return f"{self.name} {obj}"
+
+    @pytest.hookimpl
+    def pytest_fxgraph_target_name(self, target):
+        return f"{self.name} {target}"
+
+    @pytest.hookimpl
+    def pytest_fxgraph_normalize(self, document):
+        return self.name
 
 
 def test_hooks_of_a_test_change_the_document_before_anything_is_compared():
