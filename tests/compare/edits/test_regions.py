@@ -87,6 +87,7 @@ VIEWS = "%b = .view(%a, 2, 3); %c = .transpose(%b, 0, 1); "
             f"{RELU}%c = .transpose(%a, 1, 2); %d = .reshape(%c, 6); %d",
             [" -> d"],
         ),
+        (f"{RELU}{VIEWS}%c", f"{RELU}%e = torch.exp(%a); %c = .transpose(%e, 1, 2); %c", ["b -> e"]),
         # A check of a value belongs to its neighbour that reads the same value.
         (f"{RELU}%a", "%c = torch._assert_ok(%x); %t = .half(%x); %a = torch.relu(%t); %a", [" -> c,t"]),
         ("%c = torch._assert_ok(%x); %t = .half(%x); %a = torch.relu(%t); %a", f"{RELU}%a", ["c,t -> "]),
