@@ -75,8 +75,7 @@ def _recorded(
 
     @contextlib.contextmanager
     def phase(name: str) -> Iterator[None]:
-        compiled = _as_compiled(step.optimizer_object) if name == "optimizer" else contextlib.nullcontext()
-        with _marked(name), compiled:
+        with _marked(name):
             try:
                 yield
             except RuntimeError as error:
@@ -101,28 +100,6 @@ def _marked(phase: str) -> Iterator[None]:
         if node is last:
             break
         node.meta.setdefault(PHASE, phase)
-
-
-@contextlib.contextmanager
-def _as_compiled(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Let an optimizer compute on its count of steps as a tensor, as under torch.compile; else it asks for the number.
-
-    The graph would hold that number.
-    """
-    before = [group.get("capturable") for group in optimizer.param_groups]
-    was_compiling = part_of_torch("torch.compiler", "_is_compiling_flag", "the graph of a step")
-    compiler: Any = torch.compiler
-    try:
-        for group, capturable in zip(optimizer.param_groups, before, strict=True):
-            if capturable is not None:
-                group["capturable"] = True
-        compiler._is_compiling_flag = True
-        yield
-    finally:
-        compiler._is_compiling_flag = was_compiling
-        for group, capturable in zip(optimizer.param_groups, before, strict=True):
-            if capturable is not None:
-                group["capturable"] = capturable
 
 
 class _Replay(fxcore.Interpreter):

@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from pytest_fxgraph.captures.state_names import StateHolder, placed
+from pytest_fxgraph.captures.torch_internals import part_of_torch
 from pytest_fxgraph.errors import CaptureError, SubjectError
 
 PHASE = "phase"  # key of `node.meta` in the graph of a step: the part of the step that a node belongs to
@@ -28,6 +29,8 @@ class TrainStep(nn.Module):
     or an optimizer over them. `loss` is a function or module of the model's outputs; its further required arguments
     are the last inputs of the step. By default it is the sum of all floating outputs. Hooks of the optimizer are part
     of the step. The modules run in the mode that they have now. A check of a graph of the step runs `steps` steps.
+
+    Adam and its relatives compute on their count of steps in single precision, as under torch.compile.
 
     The step shares all tensors with model and optimizer. The optimizer's state has the paths
     `optimizer.<path of the parameter>.<name>`. An optimizer without state gets the state of before its first step; a
@@ -88,7 +91,7 @@ class TrainStep(nn.Module):
                 loss = summed(outputs) if self.loss is None else self.loss(outputs, *of_loss[0], **of_loss[1])
             with phase("backward"):
                 torch.autograd.backward(loss)
-            with phase("optimizer"):
+            with phase("optimizer"), _as_compiled(self.optimizer_object):
                 self.optimizer_object.step()
             _without_gradients(parameters)
             return loss.detach()
@@ -160,6 +163,29 @@ def summed(outputs: Any) -> torch.Tensor:
     for value in floating[1:]:
         total = total + value.sum()
     return total
+
+
+@contextlib.contextmanager
+def _as_compiled(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Let an optimizer compute on its count of steps as a tensor, as under torch.compile.
+
+    A graph would hold the count as a number. Eager computes alike, because Adam turns a gradient that is all rounding,
+    such as that of a key's bias in attention, into whole steps.
+    """
+    before = [group.get("capturable") for group in optimizer.param_groups]
+    was_compiling = part_of_torch("torch.compiler", "_is_compiling_flag", "a train step")
+    compiler: Any = torch.compiler
+    try:
+        for group, capturable in zip(optimizer.param_groups, before, strict=True):
+            if capturable is not None:
+                group["capturable"] = True
+        compiler._is_compiling_flag = True
+        yield
+    finally:
+        compiler._is_compiling_flag = was_compiling
+        for group, capturable in zip(optimizer.param_groups, before, strict=True):
+            if capturable is not None:
+                group["capturable"] = capturable
 
 
 def _without_gradients(parameters: Sequence[nn.Parameter]) -> None:

@@ -51,6 +51,20 @@ def test_tied_weights_are_one_state(fx_equivalence, optimizer):
     assert "head.weight" not in updated(graph)
 
 
+def test_a_gradient_that_is_all_rounding_is_no_difference(fx_equivalence):
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+
+        def forward(self, x):
+            return self.attention(x, x, x)[0]
+
+    torch.manual_seed(0)
+    step = TrainStep(Attends(), OPTIMIZERS["adamw_foreach"])
+    fx_equivalence(step, torch.randn(2, 5, 16))
+
+
 def test_inputs_and_state_have_names():
     graph = graph_of(tied_step(), tied_inputs()).graph
     names = [str(node.target) for node in graph.nodes if node.op in ("placeholder", "get_attr")]
