@@ -13,6 +13,7 @@ import fxcore
 from fxcore.graph import gc_paused
 from fxcore.node_data.distributed_types import is_distributed
 from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.collective_nodes import group_argument, kind_of, name_of_group
 from pytest_fxgraph.captures.collective_trace import REDUCTION, is_opaque
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.step_trace import Step
@@ -22,7 +23,6 @@ from pytest_fxgraph.document.generated_code import copied_graph
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.process_groups import ProcessGroupTexts
 from pytest_fxgraph.errors import CaptureError, RanksError
-from pytest_fxgraph.ranks.collective_nodes import group_argument, kind_of, name_of_group
 from pytest_fxgraph.ranks.collectives import Collective, collectives_of
 from pytest_fxgraph.ranks.communicators import Communicator, communicators_by_name
 from pytest_fxgraph.ranks.fake_world import rank_of_fake_world
