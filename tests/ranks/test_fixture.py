@@ -102,9 +102,7 @@ def test_wrong_numbers_are_refused(fx_ranks):
 
 
 def test_another_backend_is_refused_with_the_check_that_runs_on_it(fx_ranks):
-    with pytest.raises(
-        ChoiceError, match=r"no backend 'gloo'; there is 'fake'.*fx_equivalence\(model, inputs"
-    ):
+    with pytest.raises(ChoiceError, match=r"no backend 'gloo'; there is 'fake'.*fx_equivalence\(model, inputs"):
         fx_ranks(tensor_parallel, inputs(), world_size=2, backend="gloo")
 
 
