@@ -32,7 +32,8 @@ def module_paths_noted(model: Any) -> Iterator[None]:
         return
     calls = _Calls({id(module): path for path, module in model.named_modules() if path})
     tracer = part_of_torch("torch.fx", "Tracer", "frontend 'make_fx'")
-    create_node, call = tracer.create_node, nn.Module._call_impl
+    create_node = tracer.create_node
+    call: Any = nn.Module._call_impl
 
     def created(self: Any, kind: str, *args: Any, **kwargs: Any) -> Any:
         node = create_node(self, kind, *args, **kwargs)

@@ -12,6 +12,7 @@ from typing import Any
 import fxcore
 from fxcore.transforms.rule_set import Rewrite, RuleSet
 from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.collective_nodes import bytes_of, group_argument, is_wait, kind_of, tensors_of
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.captures.torch_internals import core_decompositions
@@ -41,6 +42,7 @@ class StageNode:
     scope: str | None
     source: str | None
     rule: str | None = None  # the rule of a rule set that made the node
+    moved: str = ""  # of a kept collective, or of the wait for one: "earlier, before relu", "later, behind relu"
 
     @property
     def change(self) -> str:
@@ -84,6 +86,7 @@ class Stage:
             f"  ~ {', '.join(map(str, node.made_from))} -> {node}{_place(node)}"
             for node in self.nodes_that_were("rewritten")
         ]
+        lines += [f"  > {node} {node.moved}{_place(node)}" for node in self.nodes if node.moved]
         yield from first_lines(lines, _MOST_SHOWN, "  and {} more")
 
 
@@ -132,7 +135,8 @@ class Stages(Sequence[Stage]):
             told = ", ".join(map(str, nodes))
             change = nodes[0].change if stage is not self._stages[0] else "traced"
             by = f" by rule {nodes[0].rule}" if nodes[0].rule not in (None, stage.name) else ""
-            lines.append(f"{stage.name}: {told}, {change}{by}{_place(nodes[0])}")
+            moved = f", {nodes[0].moved}" if nodes[0].moved else ""
+            lines.append(f"{stage.name}: {told}, {change}{by}{moved}{_place(nodes[0])}")
             nodes = nodes[0].made_from
             if not nodes:
                 break
@@ -301,13 +305,15 @@ def _stage(
     modules = dict(graph.named_modules())
     nodes = _computing_nodes(graph)
     sources = {} if is_first else _sources_of([*before], nodes, makers or {})
+    moves = _moves_of_collectives([*before], nodes, sources)
     made = {}
     for node in nodes:
         record = records[node.name]
         operator = type(modules[record.target]).__name__ if node.op == "call_module" else record.target
         made_from = tuple(before[source] for source in sources.get(node, ()))
         rule = makers[node.name].rule if makers and node.name in makers else None
-        made[node] = StageNode(node.name, operator, made_from, record.scope, record.source, rule)
+        made[node] = StageNode(node.name, operator, made_from, record.scope, record.source, rule,
+                               moves.get(node, ""))  # fmt: skip
     used = {source for found in sources.values() for source in found}
     removed = tuple(stage_node for node, stage_node in before.items() if node not in used)
     return Stage(name, graph, tuple(made.values()), removed), made
@@ -352,7 +358,69 @@ def _sources_of(
         named = [by_name[name] for name in _made_from(node) if name in by_name]
         marked = (by_origin[key] for key in _marks(node, origins) if key in by_origin)
         found[node] = named[:1] or next(marked, [])
+    _follow_buckets(before, found)
     return found
+
+
+def _follow_buckets(before: Sequence[fxcore.Node], found: dict[fxcore.Node, list[fxcore.Node]]) -> None:
+    """Add the lost collectives that a bucket holds, as many as its bytes allow, and the waits for them.
+
+    A pass that makes a bucket names one of its sources at most.
+    """
+    used = {source for sources in found.values() for source in sources}
+    lost = [node for node in before if node not in used and (kind_of(node) is not None or is_wait(node))]
+    for node, sources in found.items() if lost else ():
+        if is_wait(node):
+            of_bucket = found.get(node.all_input_nodes[0], [])
+            held = [each for each in lost if is_wait(each) and each.all_input_nodes[0] in of_bucket]
+        elif kind_of(node) is not None:
+            held = _held(node, [each for each in lost if _about(each) == _about(node)], sources)
+        else:
+            continue
+        found[node] = [*sources, *held]
+        lost = [each for each in lost if each not in held]
+
+
+def _held(bucket: fxcore.Node, lost: Sequence[fxcore.Node], sources: Sequence[fxcore.Node]) -> list[fxcore.Node]:
+    room = _message(bucket) - sum(map(_message, sources))
+    held = []
+    for each in lost:
+        room -= _message(each)
+        if room < 0:
+            break
+        held.append(each)
+    return held
+
+
+def _about(node: fxcore.Node) -> tuple[str | None, str]:
+    kind = kind_of(node)
+    return kind, "" if kind is None else str(group_argument(node))
+
+
+def _message(node: fxcore.Node) -> int:
+    return max([bytes_of(tensors_of(each)) for each in (node, *node.all_input_nodes)])
+
+
+def _moves_of_collectives(
+    before: Sequence[fxcore.Node],
+    after: Sequence[fxcore.Node],
+    sources: Mapping[fxcore.Node, Sequence[fxcore.Node]],
+) -> dict[fxcore.Node, str]:
+    """Say of each collective, and of each wait for one, which other nodes it passed on its way to its place."""
+    places = {node: place for place, node in enumerate(before)}
+    followed = [node for node in after if len(sources.get(node, ())) == 1]
+    old = [places[sources[node][0]] for node in followed]
+    moves = {}
+    for place, node in enumerate(followed):
+        if kind_of(node) is None and not is_wait(node):
+            continue
+        passed = [each for each, other in zip(followed[place:], old[place:], strict=True) if other < old[place]]
+        waited = [each for each, other in zip(followed[:place], old[:place], strict=True) if other > old[place]]
+        told = [f"earlier, before {each.name}" for each in passed[:1]]
+        told += [f"later, behind {each.name}" for each in waited[-1:]]
+        if told:
+            moves[node] = " and ".join(told)
+    return moves
 
 
 def _made_from(node: fxcore.Node) -> Iterator[str]:

@@ -18,8 +18,7 @@ from torch.utils import _pytree as pytree
 import fxcore
 from fxcore.node_data.distributed_types import is_distributed
 from fxcore.transforms.analysis.costs import module_path
-from pytest_fxgraph.document.tensor_texts import dtype_name
-from pytest_fxgraph.ranks.collective_nodes import (
+from pytest_fxgraph.captures.collective_nodes import (
     arguments_of,
     bytes_of,
     group_argument,
@@ -31,6 +30,7 @@ from pytest_fxgraph.ranks.collective_nodes import (
     schema_of_call,
     tensors_of,
 )
+from pytest_fxgraph.document.tensor_texts import dtype_name
 from pytest_fxgraph.ranks.collective_table import Row, printed
 from pytest_fxgraph.ranks.communicators import Communicator
 from pytest_fxgraph.report.printable import counted

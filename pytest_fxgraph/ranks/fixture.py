@@ -54,7 +54,10 @@ class FxRanks:
         """
         __tracebackhide__ = True
         if backend != "fake":
-            raise ChoiceError(f"there is no backend {backend!r}; there is 'fake'")
+            raise ChoiceError(
+                f"there is no backend {backend!r}; there is 'fake', which exchanges nothing. On real processes, which "
+                "exchange tensors by gloo, fx_equivalence(model, inputs, ranks=, build=) runs and compares a program"
+            )
         if loss is not None and (frontend, mode) != ("make_fx", "train"):
             raise ChoiceError(
                 "loss= is for a training step: give mode='train' and frontend='make_fx', or leave loss out"

@@ -13,6 +13,7 @@ import fxcore
 from fxcore.graph import gc_paused
 from fxcore.node_data.distributed_types import is_distributed
 from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.collective_nodes import group_argument, kind_of, name_of_group
 from pytest_fxgraph.captures.collective_trace import REDUCTION, is_opaque
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.step_trace import Step
@@ -22,7 +23,6 @@ from pytest_fxgraph.document.generated_code import copied_graph
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.process_groups import ProcessGroupTexts
 from pytest_fxgraph.errors import CaptureError, RanksError
-from pytest_fxgraph.ranks.collective_nodes import group_argument, kind_of, name_of_group
 from pytest_fxgraph.ranks.collectives import Collective, collectives_of
 from pytest_fxgraph.ranks.communicators import Communicator, communicators_by_name
 from pytest_fxgraph.ranks.fake_world import rank_of_fake_world
@@ -84,6 +84,7 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
                 f"cannot build the model of rank {rank}: {type(error).__name__}: {error}; build={_name(request.build)} "
                 f"runs once for each of {request.world.size} ranks, while torch.distributed.get_rank() is the rank"
             ) from error
+        _refuse_schedule(model, rank)
         state = state_memory(model, is_training=request.mode == "train", optimizer=request.optimizer)
         try:
             capture = captured(request.capture_request(model, rank))
@@ -96,6 +97,15 @@ def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
         document = build_document(readable, sources=False)
         hooked = "" if request.frontend == "make_fx" else _hooked(model, request.mode)
         return RankProgram(rank, capture, tuple(collectives), _placements(model), readable, document, hooked, state)
+
+
+def _refuse_schedule(model: Any, rank: int) -> None:
+    if type(model).__module__.startswith("torch.distributed.pipelining."):
+        raise RanksError(
+            f"rank {rank}: build returns a {type(model).__name__} of torch.distributed.pipelining, which is no module: "
+            "it runs a stage once for each micro-batch, with buffers of its own for sends and receives. Return the "
+            "module of the stage, with its send and receive in its forward"
+        )
 
 
 def _refused(request: ProgramRequest, model: Any, error: CaptureError) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from pytest_fxgraph.ranks.collective_nodes import (
+from pytest_fxgraph.captures.collective_nodes import (
     arguments_of,
     bytes_of,
     group_argument,

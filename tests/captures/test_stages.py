@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
 
 import fxcore
+from fixtures.process_groups import fake_group, needs_fake_group
 from fxcore.transforms import Calls, Rule, RuleSet
 from pytest_fxgraph.captures.stages import FxStages, Stage, StageNode, Stages, strip_of
 from pytest_fxgraph.errors import ChoiceError, GateError
@@ -191,3 +194,59 @@ def test_a_rule_set_without_a_match_is_a_stage_without_changes():
 
     assert [stage.name for stage in stages] == ["symbolic", "RuleSet"]
     assert stages["RuleSet"].nodes_that_were("kept") == stages["RuleSet"].nodes
+
+
+def two_gathers(x):
+    operators, name = torch.ops._c10d_functional, torch.distributed.group.WORLD.group_name
+    first, second = (operators.all_gather_into_tensor(x * factor, 4, name) for factor in (2, 3))
+    first, second = operators.wait_tensor(first), operators.wait_tensor(second)
+    return first.relu() + second
+
+
+def waits_late(graph_module):
+    nodes = {node.name: node for node in graph_module.graph.nodes}
+    nodes["add"].prepend(nodes["wait_tensor_1"])
+    nodes["mul_1"].append(nodes["all_gather_into_tensor"])
+    graph_module.recompile()
+
+
+def one_gather(graph_module):
+    """Gather both tensors in one bucket."""
+    graph, nodes = graph_module.graph, {node.name: node for node in graph_module.graph.nodes}
+    gathers = [nodes["all_gather_into_tensor"], nodes["all_gather_into_tensor_1"]]
+    with graph.inserting_before(gathers[1]):
+        joined = graph.call_function(torch.ops.aten.cat.default, ([each.args[0] for each in gathers],))
+        bucket = graph.call_function(gathers[0].target, (joined, *gathers[0].args[1:]))
+        bucket.meta["val"] = torch.cat([each.meta["val"] for each in gathers])
+        wait = graph.call_function(nodes["wait_tensor"].target, (bucket,))
+        parts = graph.call_function(torch.ops.aten.chunk.default, (wait, 2))
+        for place, each in enumerate(("wait_tensor", "wait_tensor_1")):
+            part = graph.call_function(operator.getitem, (parts, place))
+            nodes[each].replace_all_uses_with(part)
+    for name in ("wait_tensor_1", "wait_tensor", "all_gather_into_tensor_1", "all_gather_into_tensor"):
+        graph.erase_node(nodes[name])
+    graph_module.recompile()
+
+
+@needs_fake_group
+def test_a_collective_that_moved_is_told_with_its_place():
+    with fake_group():
+        stages = fx_stages(two_gathers, X, ["make_fx", waits_late])
+
+    text = stages.text()
+    assert "  > all_gather_into_tensor (_c10d_functional.all_gather_into_tensor.default) later, behind mul_1" in text
+    assert "  > wait_tensor_1 (_c10d_functional.wait_tensor.default) later, behind relu" in text
+    assert text.count("  > ") == 2
+    (told, _) = stages.history("wait_tensor_1")
+    assert told == "waits_late: wait_tensor_1 (_c10d_functional.wait_tensor.default), kept, later, behind relu"
+
+
+@needs_fake_group
+def test_collectives_are_followed_into_their_bucket():
+    with fake_group():
+        stages = fx_stages(two_gathers, X, ["make_fx", one_gather])
+
+    sources = {node.name: [each.name for each in node.made_from] for node in stages["one_gather"].nodes}
+    assert sources["all_gather_into_tensor_default"] == ["all_gather_into_tensor", "all_gather_into_tensor_1"]
+    assert sources["wait_tensor_default"] == ["wait_tensor", "wait_tensor_1"]
+    assert stages["one_gather"].removed == ()

@@ -130,3 +130,13 @@ def test_a_fully_sharded_model_on_a_torch_that_needs_streams_names_the_next_step
 
     with pytest.raises(RanksError, match="needs streams, which a CPU does not have; take a later release of torch"):
         fx_ranks(lambda rank: FSDPModule(), (torch.ones(1),), world_size=2)
+
+
+def test_a_schedule_of_a_pipeline_is_refused_with_the_alternative(fx_ranks):
+    pipelining = pytest.importorskip("torch.distributed.pipelining")
+
+    def build(rank):
+        return pipelining.PipelineStage(torch.nn.Linear(4, 4), rank, 2, torch.device("cpu"))
+
+    with pytest.raises(RanksError, match=r"rank 0: build returns a PipelineStage .* Return the module of the stage"):
+        fx_ranks(build, (torch.ones(2, 4),), world_size=2)

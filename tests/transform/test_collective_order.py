@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 
 import pytest
 import torch
@@ -122,3 +123,31 @@ def test_buckets_of_torch_keep_the_order(fx_transform, kind):
     given = make_fx(model, tracing_mode="fake")(torch.linspace(0.5, 2, 8))
     result = fx_transform(buckets, given, torch.linspace(0.5, 2, 8))
     assert str(result.after.graph).count("wait_tensor.default") == 1
+
+
+_OVERLAP = "torch._inductor.fx_passes.overlap_scheduling"
+
+
+@pytest.mark.skipif(importlib.util.find_spec(_OVERLAP) is None, reason=f"this torch has no {_OVERLAP}")
+def test_the_overlap_of_torch_keeps_the_order(fx_transform, monkeypatch):
+    schedule = importlib.import_module(_OVERLAP).schedule_overlap_bucketing
+    # torch asks triton for the speed of a GPU's memory.
+    for place in ("torch.utils._runtime_estimation", "torch._inductor.utils"):
+        if hasattr(importlib.import_module(place), "get_gpu_dram_gbps"):
+            monkeypatch.setattr(f"{place}.get_gpu_dram_gbps", lambda: 1000)
+    options = {"custom_runtime_estimation": lambda node, *_: 1.0, "compute_estimator": "analytical"}
+    known = inspect.signature(schedule).parameters
+    options = {name: value for name, value in options.items() if name in known}
+
+    def model(x):
+        reduced = torch.ops._c10d_functional.all_reduce(x, "sum", torch.distributed.group.WORLD.group_name)
+        return torch.ops._c10d_functional.wait_tensor(reduced) + (x @ x) @ x
+
+    def overlap(given):
+        made = schedule(given, **options)
+        made.recompile()
+        return made
+
+    given = make_fx(model, tracing_mode="fake")(torch.ones(8, 8))
+    places = [each.name for each in fx_transform(overlap, given, torch.ones(8, 8)).after.graph.nodes]
+    assert places.index("all_reduce") < places.index("mm") < places.index("wait_tensor")

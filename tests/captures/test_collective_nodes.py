@@ -8,8 +8,8 @@ import torch.distributed as dist
 
 import fxcore
 from fixtures.process_groups import needs_fake_group
+from pytest_fxgraph.captures.collective_nodes import arguments_of, is_wait, kind_of, reduction_of
 from pytest_fxgraph.captures.collective_trace import REDUCTION
-from pytest_fxgraph.ranks.collective_nodes import arguments_of, is_wait, kind_of, reduction_of
 
 pytestmark = needs_fake_group
 
