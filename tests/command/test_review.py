@@ -41,6 +41,13 @@ def test_a_cause_is_shown_with_its_goldens_and_its_picture(review):
     assert out.endswith("[a/r/s/g/d/q/?] q\n2 not looked at\n")
 
 
+@pytest.mark.parametrize(("keys", "summary"), [("q", "1 not looked at"), ("s", "1 skipped"), ("r", "1 rejected")])
+def test_the_summary_counts_the_one_golden(review, keys, summary):
+    receive("test_a", NEW)
+
+    assert review(keys)[1].splitlines()[-1].endswith(summary)
+
+
 def test_accepting_takes_all_goldens_of_the_cause(review):
     goldens = [receive("test_a", NEW), receive("test_b", NEW)]
     other = receive("test_c", OTHER)

@@ -62,6 +62,14 @@ def test_inline_goldens_of_a_cause_have_commands_of_their_own():
     ) in markdown(*(outcome(name, cluster="abc123") for name in ("a.yaml", "b.yaml")), *inline)
 
 
+@pytest.mark.parametrize(("count", "rest"), [(4, ""), (5, " and 1 more")])
+def test_of_many_commands_four_are_told(count, rest):
+    inline = [outcome(f"t.py:{line}", cluster="abc123", inline={}) for line in range(count)]
+    four = "`pytest t.py:0` and `pytest t.py:1` and `pytest t.py:2` and `pytest t.py:3`"
+
+    assert f"| {four}{rest} |" in markdown(*inline)
+
+
 def test_a_golden_that_two_tests_compared_is_told_once_and_those_that_match_not_at_all():
     text = markdown(outcome("a"), outcome("a"), outcome("b", "matched"), outcome("c", "updated"))
 

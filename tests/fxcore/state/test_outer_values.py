@@ -4,6 +4,7 @@ import collections
 import enum
 import functools
 import math
+import re
 import weakref
 
 import pytest
@@ -16,8 +17,10 @@ from fxcore.state.outer_values import (
     WatchedObject,
     frozen,
     is_immutable,
+    is_watched_class,
     names_by,
     shown_frozen,
+    takes_attributes,
 )
 
 
@@ -75,6 +78,42 @@ def test_another_object_with_the_read_attributes_is_the_same():
     second.scale = 2.0
     assert watched != frozen(second)
     assert shown_frozen(watched) == "Holder(scale=1.0)"
+
+
+def test_an_object_of_another_class_is_another_one_and_a_gone_object_is_none():
+    class Twin:
+        scale = 1.0
+
+    held = Holder()
+    held.scale = 1.0
+    watched = WatchedObject(held)
+    watched.read["scale"] = frozen(1.0)
+
+    assert watched != frozen(Twin())
+    assert watched != frozen(1.0)
+    assert (watched.is_object(held), watched.is_object(Holder())) == (True, False)
+    del held
+    assert not watched.is_object(None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "takes", "is_watched"),
+    [
+        (Holder, True, True),
+        (type("Items", (list,), {}), True, False),
+        (type("Failure", (ValueError,), {}), True, False),
+        (type("Layer", (torch.nn.Module,), {}), True, False),
+        (type("Meta", (type,), {}), True, False),
+        (torch.nn.Module, True, False),
+        (collections.OrderedDict, False, False),
+        (re.Pattern, False, False),
+        (int, False, False),
+        (Kind, False, False),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_reads_are_watched_on_classes_of_users_that_take_attributes(kind, takes, is_watched):
+    assert (takes_attributes(kind), is_watched_class(kind)) == (takes, is_watched)
 
 
 def value_of(holder, name, value):
