@@ -1,0 +1,73 @@
+"""The patterns of Inductor's passes, of torch and of users, with their functions and examples."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pytest_fxgraph.captures.inductor_patterns import joint_graph_patterns, patterns_of
+from pytest_fxgraph.transform.rule_check import compare_functions
+
+pattern_matcher = pytest.importorskip("torch._inductor.pattern_matcher")
+
+
+@pytest.fixture(scope="module")
+def patterns():
+    return {pattern.name: pattern for pattern in joint_graph_patterns()}
+
+
+def test_torchs_patterns_have_their_functions_and_example_inputs(patterns):
+    named = [pattern for pattern in patterns.values() if pattern.search is not None]
+
+    assert len(named) > 50
+    assert all(callable(pattern.replacement) for pattern in named)
+    attention = next(each for each in named if each.search.__name__ == "_sfdp_pattern_1")
+    query, key, value, scale = attention.arguments()
+    assert query.shape == key.shape == value.shape == (2, 4, 8, 16)
+    assert query.abs().sum() > 0, "the examples have values"
+    assert isinstance(scale, (float, torch.Tensor))
+    assert any("bmm" in operator or "expand" in operator or "view" in operator for operator in attention.operators)
+
+
+def test_a_pattern_by_hand_has_its_operators_and_no_functions(patterns):
+    pattern = patterns["pointless_convert"]
+
+    assert pattern.operators == ("prims.convert_element_type.default",)
+    assert pattern.search is None
+    assert pattern.arguments() is None
+
+
+def test_the_patterns_of_a_users_pass_are_found():
+    def pattern(x, y):
+        return torch.relu(x) + y
+
+    def replacement(x, y):
+        return torch.clamp(x, min=0) + y
+
+    registry = pattern_matcher.PatternMatcherPass()
+    examples = [torch.empty(3, 3), torch.empty(3, 3)]
+    pattern_matcher.register_replacement(pattern, replacement, examples, pattern_matcher.fwd_only, registry)
+
+    (found,) = patterns_of(registry)
+
+    assert found.name == "pattern"
+    assert found.operators == ("aten.add.Tensor",)
+    assert found.search is pattern
+    assert found.replacement is replacement
+    assert found.example_inputs is None, "torch keeps the examples of its own registrations only"
+
+
+def test_a_pattern_of_torch_whose_replacement_answers_otherwise_is_found(patterns):
+    pytest.importorskip("hypothesis")
+    pattern = next(each for each in patterns.values() if getattr(each.search, "__name__", "") == "_sfdp_pattern_1")
+
+    right = compare_functions(
+        "attention", pattern.search, pattern.replacement, pattern.arguments(), search=0, checks=("values", "dtype")
+    )
+    wrong = compare_functions(
+        "attention", pattern.search, lambda q, k, v, scale: q @ k.mT @ v, pattern.arguments(), search=0
+    )
+
+    assert right.state == "right", right
+    assert wrong.state == "wrong"
+    assert "input: 0 = float32[2, 4, 8, 16]" in wrong.account
