@@ -47,6 +47,8 @@ class PassSubject:
             raise ValueError(f"trace must be one of {', '.join(map(repr, TRACES))}, got {trace!r}")
         if trace == "export" and concrete_args:
             raise ValueError("concrete_args are for symbolic tracing; with trace='export', give the values as inputs")
+        if inplace and isinstance(model, TrainStep):
+            raise ValueError("inplace=True needs a copy, and a copy of an optimizer has no hooks; leave it out")
         is_lone = is_graph(model)
         made = PassSubject(owner_of(model) if is_lone else model, trace, concrete_args, inplace)
         for name, option in (("trace", trace), ("concrete_args", concrete_args)):

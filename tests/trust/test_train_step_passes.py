@@ -80,3 +80,8 @@ def test_a_broken_pass_is_named_with_its_effect(fx_transform, name):
 def test_a_pass_that_changes_nothing_is_no_check(fx_transform):
     with pytest.raises(VacuousCheckError):
         fx_transform(lambda graph_module: graph_module, plain_step(), net_inputs())
+
+
+def test_a_step_is_no_subject_of_passes_in_place(fx_transform):
+    with pytest.raises(ValueError, match="a copy of an optimizer has no hooks; leave it out"):
+        fx_transform(step_passes.fold_seed, plain_step(), net_inputs(), inplace=True)
