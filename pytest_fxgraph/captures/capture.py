@@ -286,7 +286,7 @@ class Capture(JoinedGraphs):
         notes += [f"guard: {guard.text}" for guard in self.guards if guard.kind == "value"]
         notes += self.kernel_notes
         made = joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
-        made.meta[PLACES_OF_NOTES] = places
+        made.meta[PLACES_OF_NOTES] = places | self.refusals
         return made
 
     @property
@@ -299,6 +299,11 @@ class Capture(JoinedGraphs):
     def kernel_notes(self) -> list[str]:
         """The golden's lines about kernels; none for a frontend that makes no kernels."""
         return []
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """The reasons why kernels were not fused; none for a frontend that makes no kernels."""
+        return {}
 
     @property
     def kernels(self) -> Sequence[Kernel]:

@@ -17,7 +17,7 @@ from pytest_fxgraph.captures.kernels import Kernel, KernelPlan
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.state_names import named_inputs_of_aot, state_of_flattened, with_named_state
 from pytest_fxgraph.captures.torch_internals import Unavailable
-from pytest_fxgraph.document.capture_notes import KERNEL
+from pytest_fxgraph.document.capture_notes import kernel_notes, key_of_refusal
 from pytest_fxgraph.errors import CaptureError
 
 JOINT, POST_GRAD = "joint", "post-grad"
@@ -79,15 +79,37 @@ class InductorCapture(Capture):
 
     @property
     def kernel_notes(self) -> list[str]:
-        """The golden's lines about kernels; none where no code was generated, so that the graphs can be compared."""
-        plans = [each.plan for each in self.compiled if isinstance(each.plan, KernelPlan)]
-        return [f"{KERNEL}: {kernel.text}" for plan in plans for kernel in plan.kernels]
+        """The golden's lines about kernels. A line tells why a graph has none, so that the graphs can be compared."""
+        made = [(each.kind, each.plan) for each in self.compiled]
+        texts = [text for kind, plan in made if isinstance(plan, KernelPlan) for text in _texts(kind, plan)]
+        return kernel_notes(texts, [plan.reason for _, plan in made if isinstance(plan, Unavailable)])
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Inductor's reasons to keep two kernels apart, by the texts of both kernels; the last reason of each pair."""
+        found = {}
+        for each in self.compiled:
+            if isinstance(each.plan, KernelPlan):
+                texts = _texts(each.kind, each.plan)
+                nodes = [{node.name for node in kernel.nodes} for kernel in each.plan.kernels]
+                for refused in each.plan.refused:
+                    places = [[n for n, own in enumerate(nodes) if own.issuperset(names) and names]
+                              for names in (refused.first, refused.second)]  # fmt: skip
+                    found.update(
+                        {key_of_refusal(texts[one], texts[other]): refused.reason
+                         for one in places[0] for other in places[1] if one != other}
+                    )  # fmt: skip
+        return found
 
     @property
     def steps(self) -> list[PassStep]:
         """The passes that changed the first forward graph, from Dynamo's graph to the kernels' graph."""
         own = next((each.steps for each in self.compiled if each.kind == "forward"), ())
         return [step for place, step in enumerate(own) if step.is_change or not place]
+
+
+def _texts(kind: str, plan: KernelPlan) -> list[str]:
+    return [f"{'backward ' * (kind == 'backward')}{kernel.text}" for kernel in plan.kernels]
 
 
 class _Recording:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import operator
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any
 from unittest import mock
 
+import torch
+
 from fxcore import interop
+from fxcore.operators.effects import effects_of
 from pytest_fxgraph.captures.kernels import (
+    COPY,
     EXTERN,
     FALLBACK,
     FOREACH,
@@ -179,22 +184,39 @@ def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
 
 
 def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) -> KernelPlan:
-    """Read the kernels of a lowered graph from its scheduler."""
-    places = {node.name: place for place, node in enumerate(graph.graph.nodes)}
-    nodes = [*_kernel_nodes(graph.scheduler.nodes)]
-    parts = {part.get_name(): part for node in nodes for part in node.get_nodes()}
+    """Read the kernels of a lowered graph, and of the graphs inside it, from its scheduler."""
+    kernels, parts = _kernels(graph)
 
-    def names_of(text: str) -> tuple[str, ...]:
+    def nodes_of(text: str) -> tuple[str, ...]:
         found = [parts[name] for name in text.split("_") if name in parts]
-        return tuple(node.name for node in _fused_nodes(found, places))
+        return tuple(node.name for node in _computed_nodes(found, graph))
 
     return KernelPlan(
-        tuple(_kernel(node, graph, places) for node in nodes),
-        tuple(RefusedFusion(names_of(first), names_of(second), reason) for (first, second), reason in refused.items()),
+        tuple(kernels),
+        tuple(RefusedFusion(nodes_of(first), nodes_of(second), reason) for (first, second), reason in refused.items()),
         tuple(_reused(graph.wrapper_code.lines)),
         len(getattr(graph, "partition_maps", None) or ()),
         str(getattr(generated, "value", generated)),
     )
+
+
+def _kernels(graph: Any) -> tuple[list[Kernel], dict[str, Any]]:
+    """Return the kernels of a graph and of the graphs inside it, and the scheduler's nodes of the graph by name."""
+    nodes = [*_kernel_nodes(graph.scheduler.nodes)]
+    kernels = []
+    with _part("virtualized", "V").set_graph_handler(graph):
+        for node in nodes:
+            kernels.append(_kernel(node, graph))
+            for inner in _inner_graphs(node):
+                kernels += _kernels(inner)[0]
+    return kernels, {part.get_name(): part for node in nodes for part in node.get_nodes()}
+
+
+def _inner_graphs(node: Any) -> list[Any]:
+    """Return the graphs that a kernel calls, as `torch.cond` does, in the order of their attributes."""
+    held = vars(node.node) if node.is_extern() and node.node is not None else {}
+    graphs: list[Any] = [getattr(value, "graph", None) for value in held.values()]
+    return [graph for graph in graphs if hasattr(getattr(graph, "scheduler", None), "nodes")]
 
 
 def _kernel_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
@@ -207,23 +229,31 @@ def _kernel_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
             yield node
 
 
-def _kernel(node: Any, graph: Any, places: Mapping[str, int]) -> Kernel:
+def _kernel(node: Any, graph: Any) -> Kernel:
     parts = [*node.get_nodes()]
     read, written = _traffic(parts, graph)
     updates = [name for part in parts for output in part.get_outputs() for name in output.get_mutations()]
-    return Kernel(
-        _kind(node), tuple(_fused_nodes(parts, places)), _target(node), read, written, tuple(dict.fromkeys(updates))
-    )
+    origins = Origins(sources=False)
+    nodes = [FusedNode(each.name, _operator(each), origins.scope(each) or "") for each in _computed_nodes(parts, graph)]
+    return Kernel(_kind(node, parts), tuple(nodes), _target(node), read, written, tuple(dict.fromkeys(updates)))
 
 
-def _kind(node: Any) -> str:
+def _kind(node: Any, parts: Sequence[Any]) -> str:
     if type(node).__name__ == "ForeachKernelSchedulerNode":
         return FOREACH
     if node.is_template():
         return TEMPLATE
     if node.is_extern():
         return FALLBACK if isinstance(node.node, _part("ir", "FallbackKernel")) else EXTERN
-    return REDUCTION if node.is_reduction() else POINTWISE
+    if node.is_reduction():
+        return REDUCTION
+    return COPY if all(map(_copies, parts)) else POINTWISE
+
+
+def _copies(part: Any) -> bool:
+    """Return whether a loop only loads and stores."""
+    loops: Any = getattr(part.node, "data", None)
+    return type(loops).__name__ == "Pointwise" and {*loops.inner_fn_opcount().used_ops} == {"load"}
 
 
 def _target(node: Any) -> str:
@@ -232,17 +262,62 @@ def _target(node: Any) -> str:
     return str(getattr(node.node, "python_kernel_name", None) or getattr(node.node, "op_overload", "") or "")
 
 
-def _fused_nodes(parts: Iterable[Any], places: Mapping[str, int]) -> list[FusedNode]:
-    """Return the nodes of the graph that scheduler's nodes compute, in the order of the graph."""
-    origins = {origin.name: origin for part in parts if part.node is not None for origin in part.node.get_origins()}
-    origin_paths = Origins(sources=False)
-    ordered = sorted((name for name in origins if name in places), key=places.__getitem__)
-    return [FusedNode(name, _operator(origins[name]), origin_paths.scope(origins[name]) or "") for name in ordered
-            if origins[name].op == "call_function"]  # fmt: skip
+def _computed_nodes(parts: Sequence[Any], graph: Any) -> list[Any]:
+    """Return the nodes of the graph that a kernel computes, in the order of the graph.
+
+    Inductor's origins of a buffer also have nodes behind tensors that were stored later. The walk from the nodes at the
+    end of each part stops at the nodes that made the tensors it reads. Nodes that only make a view are left out, and so
+    are nodes that a library computes, unless there is no other node.
+    """
+    own = {output.get_name() for part in parts for output in part.get_outputs()}
+    read = {dep.name for part in parts for dep in part.read_writes.reads} - own
+    buffers = [graph.name_to_buffer[name] for name in read if name in graph.name_to_buffer]
+    outside = {end for buffer in buffers for end in _end_nodes(buffer)}
+    found = set()
+    for part in parts:
+        ends = _end_nodes(part.node)
+        found.update(ends)
+        left, inside = [*ends], set() if part.is_extern() else _origins(part.node) - outside
+        while left:
+            reads = inside.intersection(left.pop().all_input_nodes)
+            found |= reads
+            inside -= reads
+            left += reads
+    ordered = [node for node in graph.graph.nodes if node in found and node.target is not operator.getitem]
+    elsewhere = set() if any(part.is_extern() for part in parts) else _nodes_of_libraries(graph)
+    return [node for node in ordered if node not in elsewhere and not _makes_view(node)] or ordered
+
+
+def _nodes_of_libraries(graph: Any) -> set[Any]:
+    nodes = [node for node in _kernel_nodes(graph.scheduler.nodes) if node.is_extern()]
+    return {end for node in nodes for end in _end_nodes(node.node)}
+
+
+def _origins(buffer: Any) -> set[Any]:
+    origins = buffer.get_origins() if hasattr(buffer, "get_origins") else ()
+    return {node for node in origins if node.op == "call_function"}
+
+
+def _end_nodes(buffer: Any) -> list[Any]:
+    """Return the node that made a buffer; if torch does not tell, the origins that no other origin reads."""
+    last = getattr(buffer, "origin_node", None)
+    if last is not None and last.op == "call_function":
+        return [last]
+    origins = _origins(buffer)
+    called = [node for node in origins if node.target is getattr(buffer, "op_overload", operator)]
+    return called or [node for node in origins if origins.isdisjoint(node.users)]
+
+
+def _makes_view(node: Any) -> bool:
+    effects = effects_of("call_function", node.target)
+    return effects.aliases not in ("none", "all") and not effects.writes
 
 
 def _operator(node: Any) -> str:
-    return str(node.target) if hasattr(node.target, "overloadpacket") else f"operator.{node.target.__name__}"
+    if hasattr(node.target, "overloadpacket"):
+        return str(node.target)
+    is_higher_order = isinstance(node.target, torch._ops.HigherOrderOperator)
+    return f"{'higher_order' if is_higher_order else 'operator'}.{node.target.__name__}"
 
 
 def _traffic(parts: Sequence[Any], graph: Any) -> tuple[int, int]:
@@ -252,7 +327,14 @@ def _traffic(parts: Sequence[Any], graph: Any) -> tuple[int, int]:
     kept = {name for name, buffer in written.items() if not _is_internal(buffer, inside)}
     reads = [dep for part in parts for dep in part.read_writes.reads if dep.name not in written]
     writes = [dep for part in parts for dep in part.read_writes.writes if dep.name in kept]
-    return _bytes(reads, graph), _bytes(writes, graph)
+    items = [user.node for buffer in written.values() for user in buffer.users if _is_item(user.node)]
+    several = sum(_size_of(output.get_name(), graph) for item in items for output in item.get_outputs())
+    return _bytes(reads, graph), _bytes(writes, graph) + several
+
+
+def _is_item(node: Any) -> bool:
+    """Return whether a node of the scheduler is one of several results of a kernel."""
+    return type(getattr(node, "node", None)).__name__ == "MultiOutput"
 
 
 def _is_internal(buffer: Any, inside: set[str]) -> bool:
@@ -269,10 +351,11 @@ def _bytes(deps: Iterable[Any], graph: Any) -> int:
 
 
 def _size_of(name: str, graph: Any) -> int:
+    """Return the bytes of a tensor; 0 for other values."""
+    hint = getattr(graph.sizevars, "optimization_hint", None) or graph.sizevars.size_hint
     try:
-        numbers = graph.sizevars.size_hint(graph.get_numel(name))
-        return int(numbers) * int(graph.get_dtype(name).itemsize)
-    except Exception:  # no tensor, or a layout without a size
+        return int(hint(graph.get_numel(name), fallback=0)) * int(graph.get_dtype(name).itemsize)
+    except (NotImplementedError, KeyError, AttributeError):  # no tensor, or a layout without a size
         return 0
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-# The kinds of kernels. A fallback runs an operator as eager does, because Inductor has no lowering of it.
-POINTWISE, REDUCTION, TEMPLATE, EXTERN, FALLBACK, FOREACH = (
-    "pointwise",
-    "reduction",
-    "template",
-    "extern",
-    "fallback",
-    "foreach",
-)
-KERNEL_KINDS = (POINTWISE, REDUCTION, TEMPLATE, EXTERN, FALLBACK, FOREACH)
+# The kinds of kernels. A copy only loads and stores. A fallback runs an operator as eager does, because Inductor has no
+# lowering of it.
+POINTWISE, COPY, REDUCTION, TEMPLATE = "pointwise", "copy", "reduction", "template"
+EXTERN, FALLBACK, FOREACH = "extern", "fallback", "foreach"
+KERNEL_KINDS = (POINTWISE, COPY, REDUCTION, TEMPLATE, EXTERN, FALLBACK, FOREACH)
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|\Z)|\A\d+(?=\.|\Z)")
 
 
 @dataclass(frozen=True)
@@ -49,15 +46,25 @@ class Kernel:
 
     @property
     def text(self) -> str:
-        """Return the golden's text: kind, called function, operators and bytes, without generated names."""
+        """Return the golden's text: kind, called function, modules, operators and bytes, without generated names.
+
+        Operators and modules stand in alphabetical order, and numbers in paths of modules are stars: equal kernels of
+        repeated blocks have equal texts.
+        """
         called = f" {self.target}" if self.target else ""
-        counted = Counter(name.rpartition(".")[0] or name for name in self.operators)
-        told = ", ".join(f"{name} x{times}" if times > 1 else name for name, times in counted.items())
-        return f"{self.kind}{called}: {told}; {self.bytes_read:,} B read, {self.bytes_written:,} B written"
+        paths = sorted({_NUMBER.sub("*", node.module) for node in self.nodes if node.module})
+        modules = f" in {', '.join(paths)}" if paths else ""
+        counted = sorted(Counter(map(_without_overload, self.operators)).items())
+        told = ", ".join(f"{name} x{times}" if times > 1 else name for name, times in counted) or "no operator"
+        return f"{self.kind}{called}{modules}: {told}; {self.bytes_read:,} B read, {self.bytes_written:,} B written"
 
     def __repr__(self) -> str:
         called = f" {self.target}" if self.target else ""
         return f"<{self.kind} kernel{called} of {', '.join(self.operators) or 'no operator'}>"
+
+
+def _without_overload(name: str) -> str:
+    return name.rpartition(".")[0] if name.count(".") > 1 else name
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_fxgraph.compare.rewritten import Pairs, texts_of, with_inner_graphs
+from pytest_fxgraph.document.capture_notes import without_kernels
 from pytest_fxgraph.document.literals import references
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.spelling import split_at
@@ -27,7 +28,8 @@ def both_as_compared(expected: GraphDocument, obtained: GraphDocument) -> tuple[
 
 def as_compared(document: GraphDocument, kept: frozenset[str] = frozenset()) -> GraphDocument:
     """Return a document as all levels but `exact` compare it. Tensors at the paths `kept` stay, read or not."""
-    document = _without_unread(with_inner_graphs(document, lambda graph: as_compared(graph, kept)), kept)
+    document = with_inner_graphs(without_kernels(document), lambda graph: as_compared(graph, kept))
+    document = _without_unread(document, kept)
     if not any(node.meta for node in document.nodes):
         return document
     return replace(document, nodes=tuple([node._replace(meta=_in_order(node.meta)) for node in document.nodes]))

@@ -18,16 +18,17 @@ from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.expected_terms import close_contents, in_expected_terms
 from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.isomorphism import Alignment, values_agree
+from pytest_fxgraph.compare.kernel_changes import kernel_difference
 from pytest_fxgraph.compare.node_changes import MOST_CHANGES, about_node
 from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.record_changes import add_capture_notes, note_changes
 from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.capture_notes import (
-    KERNEL,
     is_of_capture,
     refuse_without_breaks,
     refuse_without_kernels,
+    without_kernels,
 )
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -56,6 +57,8 @@ def compare_documents(
     is_close = constants != "exact"
     if level == "cost":
         return cost_difference(expected, obtained, budget)
+    if level == "kernels":
+        return compare(expected, obtained)
     with _gc_paused():
         if level == "exact":
             return compare(expected, _with_close_contents(expected, obtained, is_close))
@@ -144,6 +147,7 @@ def _exact(expected: GraphDocument, obtained: GraphDocument) -> Difference:
 
 def _compared(document: GraphDocument) -> GraphDocument:
     """Return the document without the fields that no level compares."""
+    document = without_kernels(document)
     nodes = tuple(node._replace(scope=None, source=None, name_from=None) for node in document.nodes)
     modules = tuple(module._replace(name_from=None) for module in document.modules)
     state = tuple(record._replace(name_from=None) for record in document.state)
@@ -373,18 +377,13 @@ def _breaks(expected: GraphDocument, obtained: GraphDocument) -> Difference:
     return Difference("breaks", tuple(changes), records=(records.expected, records.obtained) if changes else ({}, {}))
 
 
-# Level `kernels`: the kernels that Inductor made.
-
-
 def _kernels(expected: GraphDocument, obtained: GraphDocument) -> Difference:
-    """Compare the kernels of two captures, in any order; graphs do not count.
+    """Compare the kernels of two captures; graphs do not count.
 
-    Raises LevelError for a graph that Inductor did not compile.
+    Raises LevelError for a graph that Inductor did not compile, and CaptureError if there are no kernels.
     """
     refuse_without_kernels(obtained)
-    records = ChangedRecords()
-    changes = [change for change in add_capture_notes(expected, obtained, records) if change.subject == KERNEL]
-    return Difference("kernels", tuple(changes), records=(records.expected, records.obtained) if changes else ({}, {}))
+    return kernel_difference(expected, obtained)
 
 
 _COMPARISONS: dict[Level, Callable[[GraphDocument, GraphDocument], Difference]] = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
-from pytest_fxgraph.errors import LevelError
+from pytest_fxgraph.errors import CaptureError, LevelError
 
 NOTES = "fxgraph_capture_notes"  # key in the meta of a graph module that was made of a capture
 PLACES_OF_NOTES = "fxgraph_places_of_notes"  # key in the same meta: the line of the user's code by note
@@ -17,6 +17,7 @@ FRONTEND = "frontend"
 # Kinds of the notes that a golden of ranks has.
 WORLD, RANKS, PLACEMENT, CONSTANT = "world", "ranks", "placement", "constant of the rank"
 KERNEL = "kernel"
+_MISSING = f"{KERNEL}: missing, because "
 PLAN_KINDS = (WORLD, RANKS, PLACEMENT, CONSTANT)
 # What begins a note, in the order in which they stand, with what messages call it.
 NOUNS: Mapping[str, str] = {
@@ -83,12 +84,40 @@ def refuse_without_breaks(document: GraphDocument) -> None:
 
 
 def refuse_without_kernels(document: GraphDocument) -> None:
-    """Raise LevelError for a graph that Inductor did not compile: level `kernels` says nothing about it."""
+    """Raise LevelError for a graph that Inductor did not compile, and CaptureError if it generated no kernels."""
     if f"{FRONTEND}: inductor" not in document.notes:
         raise LevelError(
             "level 'kernels' compares the kernels that Inductor makes, and this subject has none: hand over "
             'fx_capture(model, inputs, frontend="inductor"), or fx_golden(frontend="inductor", example_inputs=...)'
         )
+    for note in document.notes:
+        if note.startswith(_MISSING):
+            raise CaptureError(f"level 'kernels' has no kernels to compare: {note.removeprefix(_MISSING)}")
+
+
+def kernel_notes(texts: Sequence[str], missing: Sequence[str]) -> list[str]:
+    """Return the notes of kernels, equal ones once with their number, and the reasons of missing ones."""
+    notes = [f"{KERNEL}: {text}{f'; x{times}' if times > 1 else ''}" for text, times in Counter(texts).items()]
+    return [*notes, *(f"{_MISSING}{reason}" for reason in missing)]
+
+
+def kernels_and_counts(notes: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the text of each kernel in a document's notes with the number of equal kernels."""
+    for note in notes:
+        if note.startswith(f"{KERNEL}: "):
+            text, _, times = note.removeprefix(f"{KERNEL}: ").rpartition("; x")
+            yield (text, int(times)) if text and times.isdigit() else (note.removeprefix(f"{KERNEL}: "), 1)
+
+
+def key_of_refusal(first: str, second: str) -> str:
+    """Return the key in `GraphDocument.places` of Inductor's reason to keep two kernels apart."""
+    return f"refused: {first} | {second}"
+
+
+def without_kernels(document: GraphDocument) -> GraphDocument:
+    """Return a document without its kernels, which level `kernels` alone records and compares."""
+    notes = tuple([note for note in document.notes if not note.startswith(f"{KERNEL}: ")])
+    return document if notes == document.notes else replace(document, notes=notes)
 
 
 def canonical_symbols(document: GraphDocument) -> GraphDocument:

@@ -101,7 +101,8 @@ class GraphDocument:
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
     symbols: tuple[str, ...] = ()  # names of unknown sizes, "s0", in values, arguments and notes; of the outermost only
     cost: CostBlock | None = None  # only where the level is `cost`; of the outermost only
-    # Lines of the user's code by note, "model.py:12: x.item()"; known for a fresh capture, never written or compared.
+    # Lines of the user's code by note, "model.py:12: x.item()", and Inductor's reasons to keep kernels apart.
+    # Known for a fresh capture, never written or compared.
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
     # Written last for a comparison at level `exact`: an update leaves names as they were traced. Never compared.
     keeps_traced_names: bool = field(default=False, compare=False)

@@ -19,7 +19,7 @@ from pytest_fxgraph.captures.subjects import Adapter, to_graph_module, to_readab
 from pytest_fxgraph.captures.tracing import TracedGraph, traced_again_with_sources
 from pytest_fxgraph.choices import CodeForm, ConstantForm, Frontend, Level
 from pytest_fxgraph.document.builder import build_document_of_graph
-from pytest_fxgraph.document.capture_notes import refuse_without_breaks, refuse_without_kernels
+from pytest_fxgraph.document.capture_notes import refuse_without_breaks, refuse_without_kernels, without_kernels
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument, recorded_at, without_code, without_computed_contents
@@ -278,6 +278,8 @@ class ObtainedGraph:
             refuse_without_breaks(document)
         if self.terms.level == "kernels":
             refuse_without_kernels(document)
+        else:
+            document = without_kernels(document)
         if self.terms.level == "cost":
             from pytest_fxgraph.captures.costs import with_costs
 

@@ -18,7 +18,7 @@ from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.costs import CostBlock
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
-from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED, QUANTIZED
+from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED, KERNEL_BYTES, KERNELS, QUANTIZED
 from pytest_fxgraph.goldens.table_rows import KEYS, Values
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
 
@@ -28,9 +28,9 @@ _GRANULARITY = re.compile(r"\] (?:as [^:(]*)?(?:per (?:tensor|channel)|in groups
 
 
 def numbers_of(subject: Any) -> dict[str, int | float]:
-    """Count the graphs, breaks, operators, nodes and quantized tensors of a capture, graph module or program of ranks.
+    """Count the graphs, breaks, operators, nodes, quantized tensors and kernels of a subject, its kernels' bytes too.
 
-    Raises CaptureError for a capture without any graph, and where torch does not tell of breaks.
+    Raises CaptureError for a capture without any graph, and where torch does not tell of breaks or makes no kernels.
     """
     numbers = dict.fromkeys(COUNTED, 0)
     if isinstance(subject, Capture):
@@ -43,7 +43,10 @@ def numbers_of(subject: Any) -> dict[str, int | float]:
     numbers["operators"] = sum(sum(operator_counts(document).values()) for document in documents)
     numbers["nodes"] = sum(map(_nodes_in, documents))
     quantized = sum(map(_quantized_in, documents))
-    return {**numbers, QUANTIZED: quantized} if quantized else dict(numbers)
+    further = {QUANTIZED: quantized} if quantized else {}
+    if isinstance(subject, Capture) and subject.frontend == "inductor":
+        further |= {KERNELS: len(subject.kernels), KERNEL_BYTES: sum(kernel.bytes for kernel in subject.kernels)}
+    return {**numbers, **further}
 
 
 def findings_of(subject: Any) -> list[Change]:

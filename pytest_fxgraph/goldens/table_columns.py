@@ -27,7 +27,8 @@ COSTS = (*(metric for metric in METRICS if metric != "nodes"), "uncounted")
 RANK_MEMORY = ("memory_parameters", "memory_gradients", "memory_optimizer")
 SENT_BYTES = "sent_bytes_"  # begins the names of these columns
 QUANTIZED = "quantized"  # tensors; a row without quantized tensors does not have this column
-_LOWER_IS_BETTER = frozenset((*COUNTED, *COSTS, *RANK_MEMORY))
+KERNELS, KERNEL_BYTES = "kernels", "kernel_bytes"  # only of a row that Inductor compiled
+_LOWER_IS_BETTER = frozenset((*COUNTED, *COSTS, *RANK_MEMORY, KERNELS, KERNEL_BYTES))
 
 
 @dataclass(frozen=True)

@@ -82,3 +82,59 @@ def test_kernels_of_another_frontend_are_refused(tmp_path):
         print(other.kernels)
     with pytest.raises(LevelError, match="level 'kernels' compares the kernels that Inductor makes"):
         assert_graph_matches_golden(other, tmp_path / "a.yaml", level="kernels", update=True)
+
+
+def test_a_kernel_names_the_operators_it_computes_and_not_those_behind_stored_tensors(captured):
+    assert captured.kernels[0].operators == captured.kernels[2].operators == ("aten.addmm.default",)
+    assert captured.kernel_notes[0] == (
+        "kernel: extern extern_kernels.addmm in up: aten.addmm; 416 B read, 128 B written"
+    )
+
+
+def test_a_tensor_that_is_read_twice_counts_once_and_all_results_of_a_call_count():
+    twice = capture(lambda x: torch.cat([x.relu(), x.sin()]), torch.randn(4, 4), frontend="inductor")
+    assert [(each.bytes_read, each.bytes_written) for each in twice.kernels] == [(64, 128)]
+    several = capture(lambda x: torch.sort(x), torch.randn(4, 4), frontend="inductor")
+    assert (several.kernels[0].kind, several.kernels[0].bytes_written) == ("fallback", 64 + 128)
+
+
+def test_a_kernel_that_only_moves_data_is_a_copy():
+    moved = capture(lambda x: x.t().contiguous(), torch.randn(4, 8), frontend="inductor")
+    assert [kernel.kind for kernel in moved.kernels] == ["copy"]
+
+
+def test_kernels_of_the_branches_of_a_condition_are_kernels_too():
+    def branches(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    kernels = capture(branches, torch.randn(4, 4), frontend="inductor").kernels
+    assert {"higher_order.cond", "aten.sin.default", "aten.cos.default"} <= {
+        name for kernel in kernels for name in kernel.operators
+    }
+
+
+def test_graphs_without_kernels_are_captured_and_level_kernels_refuses_them(monkeypatch, tmp_path):
+    from torch._inductor.graph import GraphLowering
+
+    def fail(self):
+        raise RuntimeError("no C++ compiler was found")
+
+    monkeypatch.setattr(GraphLowering, "codegen", fail)
+    made = capture(lambda x: x.relu(), torch.randn(4), frontend="inductor")
+
+    assert len(made.graphs) == 1
+    assert_graph_matches_golden(made, tmp_path / "graph.yaml", update=True)
+    with pytest.raises(
+        CaptureError, match=r"no kernels: Inductor generated no kernels: RuntimeError: no C\+\+ compiler"
+    ):
+        print(made.kernels)
+    with pytest.raises(CaptureError, match="level 'kernels' has no kernels to compare: Inductor generated no kernels"):
+        assert_graph_matches_golden(made, tmp_path / "kernels.yaml", level="kernels", update=True)
+
+
+@pytest.mark.parametrize("level", ["exact", "structure"])
+def test_other_levels_neither_record_nor_compare_kernels(level, tmp_path, captured):
+    path = tmp_path / "graph.yaml"
+    assert_graph_matches_golden(captured, path, level=level, update=True)
+    assert "kernel" not in path.read_text()
+    assert_graph_matches_golden(captured, path, level=level)

@@ -1,0 +1,227 @@
+"""Level `kernels`: the kernels of two captures as multisets, and words for fusions that were lost or won."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pytest_fxgraph.compare.difference import Change, Difference, Edit, Site
+from pytest_fxgraph.document.capture_notes import KERNEL, finding_in_words, kernels_and_counts, key_of_refusal
+from pytest_fxgraph.document.model import GraphDocument
+
+_LINE = re.compile(
+    r"(?P<phase>backward )?(?P<kind>\w+)(?: (?P<target>\S+))??(?: in (?P<modules>.+?))?: (?P<operators>.*); "
+    r"(?P<read>[\d,]+) B read, (?P<written>[\d,]+) B written\Z"
+)
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+class _Kernel(NamedTuple):
+    """A line of a golden in its parts; modules tell a reader where, and are not compared."""
+
+    phase: str  # "backward " or ""
+    kind: str
+    target: str
+    operators: tuple[tuple[str, int], ...]
+    read: int
+    written: int
+
+    @property
+    def bytes(self) -> int:
+        return self.read + self.written
+
+    @property
+    def counted(self) -> Counter[str]:
+        return Counter(dict(self.operators))
+
+    @property
+    def told(self) -> str:
+        """The operators with their numbers: "aten.add x2, aten.relu"."""
+        names = ", ".join(f"{name} x{times}" if times > 1 else name for name, times in self.operators)
+        return names or "no operator"
+
+    @property
+    def kernel(self) -> str:
+        called = f" {self.target}" if self.target else ""
+        return f"{self.phase}{self.kind} kernel{called}"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A kernel that only one document has, with its line and its modules."""
+
+    kernel: _Kernel
+    text: str
+    modules: str
+
+    def change(self, action: str) -> Change:
+        return Change("signature", action, KERNEL, self.text, operator=self.text)
+
+
+def kernel_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:
+    """Compare the kernels of two captures: kind, called function, operators and bytes, in any order."""
+    before, after = ([*_kernels(document)] for document in (expected, obtained))
+    lost, new = _without(before, after), _without(after, before)
+    changes = {id(each): each.change("removed") for each in lost} | {id(each): each.change("added") for each in new}
+    explained = _Explanations(lost, new, obtained.places)
+    edits: dict[str, Edit] = {}
+    for text, parts in explained.found:
+        edit = edits.get(text) or Edit(KERNEL, text, (), (), (KERNEL, text))
+        where = next((part.modules for part in parts if part.modules), "")
+        of_parts = tuple(changes[id(part)] for part in parts)
+        edits[text] = replace(edit, sites=(*edit.sites, Site(where)), changes=(*edit.changes, *of_parts))
+    told = [*edits.values()]
+    if told:
+        told[0] = replace(told[0], text=f"{_balance(before, after)}: {told[0].text}")
+    records = ({KERNEL: [each.text for each in lost]}, {KERNEL: [each.text for each in new]}) if changes else ({}, {})
+    return Difference("kernels", tuple(changes.values()), edits=tuple(told), records=records)
+
+
+def _kernels(document: GraphDocument) -> Iterator[_Found]:
+    for text, times in kernels_and_counts(document.notes):
+        parts = _LINE.match(text)
+        if parts is None:  # of another release
+            kernel, modules = _Kernel("", text, "", (), 0, 0), ""
+        else:
+            sizes = [int(parts[name].replace(",", "")) for name in ("read", "written")]
+            operators = tuple(_operators(parts["operators"]))
+            kernel = _Kernel(parts["phase"] or "", parts["kind"], parts["target"] or "", operators, *sizes)
+            modules = parts["modules"] or ""
+        yield from (_Found(kernel, text, modules) for _ in range(times))
+
+
+def _operators(text: str) -> Iterator[tuple[str, int]]:
+    for each in text.split(", ") if text != "no operator" else ():
+        name, _, times = each.partition(" x")
+        yield name, int(times or 1)
+
+
+def _without(kernels: Sequence[_Found], others: Sequence[_Found]) -> list[_Found]:
+    """Return the kernels that the others lack, or have fewer times."""
+    left = Counter(other.kernel for other in others)
+    found = []
+    for each in kernels:
+        if left[each.kernel]:
+            left[each.kernel] -= 1
+        else:
+            found.append(each)
+    return found
+
+
+def _balance(before: Sequence[_Found], after: Sequence[_Found]) -> str:
+    """Return the headline: the change of the number of kernels and of their bytes."""
+    more = len(after) - len(before)
+    moved = sum(each.kernel.bytes for each in after) - sum(each.kernel.bytes for each in before)
+    plural = "s" * ((abs(more) or len(after)) != 1)
+    number = f"{more:+d} kernel{plural}" if more else f"{len(after)} kernel{plural} as before"
+    return f"{number}, {_signed(moved)} moved" if moved else number
+
+
+def _signed(number: int) -> str:
+    sign, size = "-" if number < 0 else "+", float(abs(number))
+    unit = 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{sign}{size:.4g} {_UNITS[unit]}"
+
+
+class _Explanations:
+    """Words for lost and new kernels; each kernel is in one explanation."""
+
+    def __init__(self, lost: Sequence[_Found], new: Sequence[_Found], reasons: Mapping[str, str]) -> None:
+        self._lost, self._new = [*lost], [*new]
+        self._reasons = reasons
+        self.found: list[tuple[str, list[_Found]]] = []
+        for each in lost:
+            self._explain_split(each)
+        for each in new:
+            self._explain_merge(each)
+        for is_partner in (_same_operators, _shared_operators):
+            for each in [*self._lost]:
+                self._explain_changed(each, is_partner)
+        for kernels, is_added in ((self._new, True), (self._lost, False)):
+            for each in kernels:
+                self.found.append((f"{finding_in_words(KERNEL, '', is_added=is_added)}: {each.text}", [each]))
+
+    def _explain_split(self, lost: _Found) -> None:
+        parts = _parts_of(lost, self._new)
+        if len(parts) < 2:
+            return
+        *others, first = sorted(parts, key=lambda part: part.kernel.counted.total())
+        ended = "; ".join(_named(part) for part in parts)
+        reason = next((told for other in others if (told := self._reason(first, other))), "")
+        pair = f"{others[0].kernel.told} is no longer fused with {first.kernel.told}"
+        self._take(f"{pair}: one {lost.kernel.kernel} became {len(parts)}: {ended}{reason}", [lost], parts)
+
+    def _explain_merge(self, new: _Found) -> None:
+        parts = _parts_of(new, self._lost)
+        if new not in self._new or len(parts) < 2:
+            return
+        *others, first = sorted(parts, key=lambda part: part.kernel.counted.total())
+        pair = f"{others[0].kernel.told} is now fused with {first.kernel.told}"
+        self._take(f"{pair}: {len(parts)} kernels became one {new.kernel.kernel}", parts, [new])
+
+    def _explain_changed(self, lost: _Found, is_partner: Callable[[_Kernel, _Kernel], bool]) -> None:
+        new = next(
+            (
+                each
+                for each in self._new
+                if each.kernel.phase == lost.kernel.phase and is_partner(lost.kernel, each.kernel)
+            ),
+            None,
+        )
+        if new is not None:
+            self._take(_changed(lost.kernel, new.kernel), [lost], [new])
+
+    def _take(self, text: str, lost: list[_Found], new: list[_Found]) -> None:
+        for each in lost:
+            self._lost.remove(each)
+        for each in new:
+            self._new.remove(each)
+        self.found.append((text, [*new, *lost]))
+
+    def _reason(self, first: _Found, second: _Found) -> str:
+        told = [
+            self._reasons.get(key_of_refusal(*pair)) for pair in ((first.text, second.text), (second.text, first.text))
+        ]
+        return "".join(f", because {reason}" for reason in told if reason)
+
+
+def _parts_of(whole: _Found, candidates: Sequence[_Found]) -> list[_Found]:
+    """Return kernels that together compute at least the operators of one kernel, none of them another operator."""
+    wanted = {*whole.kernel.counted}
+    parts: list[_Found] = []
+    for each in candidates:
+        own = {*each.kernel.counted}
+        if own and own <= {*whole.kernel.counted} and own & wanted and each.kernel.phase == whole.kernel.phase:
+            parts.append(each)
+            wanted -= own
+    return parts if not wanted else []
+
+
+def _same_operators(lost: _Kernel, new: _Kernel) -> bool:
+    return lost.operators == new.operators
+
+
+def _shared_operators(lost: _Kernel, new: _Kernel) -> bool:
+    """Return whether the kernels share at least half of their operators."""
+    shared = (lost.counted & new.counted).total()
+    return 2 * shared >= max(lost.counted.total(), new.counted.total()) > 0
+
+
+def _changed(lost: _Kernel, new: _Kernel) -> str:
+    """Describe one kernel that took the place of another."""
+    told = [f"{lost.kernel} became {new.kernel}"] if lost.kernel != new.kernel else []
+    changed = [(lost.counted - new.counted, "without"), (new.counted - lost.counted, "with")]
+    told += [f"{word} {_Kernel('', '', '', tuple(names.items()), 0, 0).told}" for names, word in changed if names]
+    for before, after, word in ((lost.read, new.read, "reads"), (lost.written, new.written, "writes")):
+        told += [f"{word} {before:,} B -> {after:,} B"] if before != after else []
+    about = lost.told if lost.kernel != new.kernel else f"{lost.kernel} of {lost.told}"
+    return f"{about}: {', '.join(told)}"
+
+
+def _named(found: _Found) -> str:
+    return f"{found.kernel.kernel} of {found.kernel.told}"
