@@ -106,7 +106,7 @@ def kernels_and_counts(notes: Sequence[str]) -> Iterator[tuple[str, int]]:
     for note in notes:
         if note.startswith(f"{KERNEL}: "):
             text, _, times = note.removeprefix(f"{KERNEL}: ").rpartition("; x")
-            yield (text, int(times)) if text and times.isdigit() else (note.removeprefix(f"{KERNEL}: "), 1)
+            yield (text, int(times)) if text and times.isdecimal() else (note.removeprefix(f"{KERNEL}: "), 1)
 
 
 def key_of_refusal(first: str, second: str) -> str:

@@ -63,10 +63,10 @@ def launched_rank(environ: Mapping[str, str], *, is_worker: bool = False) -> Lau
         return None
     for command, mark, *names in _LAUNCHERS:
         numbers = [environ.get(name, "") for name in names]
-        if mark not in environ or not all(number.isdigit() for number in numbers[:2]):
+        if mark not in environ or not all(number.isdecimal() for number in numbers[:2]):
             continue
         rank, size = int(numbers[0]), int(numbers[1])
-        here = int(numbers[2]) if numbers[2].isdigit() else size
+        here = int(numbers[2]) if numbers[2].isdecimal() else size
         if size < 2:
             continue
         found = next((environ[name] for name in _LAUNCHES if name in environ), str(os.getppid()))

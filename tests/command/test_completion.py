@@ -30,7 +30,7 @@ def test_levels_files_and_folders_are_completed_as_such(capsys):
     main(["completion", "zsh"])
 
     script = capsys.readouterr().out
-    assert ":(exact structure ops signature cost breaks)" in script
+    assert ":(exact structure ops signature cost breaks kernels)" in script
     assert ":_files -/" in script
     assert ":_files" in script.replace(":_files -/", "")
 

@@ -60,7 +60,7 @@ def test_the_nearest_level_wins(project, options, ini, test, level):
     [
         (
             ["--fx-level=vague"],
-            "--fx-level: expected one of exact, structure, ops, signature, cost, breaks, got 'vague'",
+            "--fx-level: expected one of exact, structure, ops, signature, cost, breaks, kernels, got 'vague'",
         ),
         (["--fx-seed=1.5"], "--fx-seed: expected a whole number that is not negative, got '1.5'"),
         (["--fx-constants=some"], "--fx-constants: expected one of exact, close, shape, got 'some'"),
@@ -79,7 +79,7 @@ def test_wrong_options_are_usage_errors(project, options, words):
 @pytest.mark.parametrize(
     ("marker", "words"),
     [
-        ('level="vague"', "level: expected one of exact, structure, ops, signature, cost, breaks, got 'vague'"),
+        ('level="vague"', "level: expected one of exact, structure, *, kernels, got 'vague'"),
         ("rtol=True", "rtol: expected a number that is not negative*got True"),
         ("seed=-1", "seed: expected a whole number that is not negative, got -1"),
         ("commutative=1", "commutative: expected True or False, got 1"),
@@ -100,7 +100,7 @@ def test_wrong_markers_are_usage_errors_that_name_the_test(project, marker, word
 @pytest.mark.parametrize(
     ("ini", "words"),
     [
-        ("fx_level = vague", "fx_level: expected one of exact, structure, ops, signature, cost, breaks, got 'vague'"),
+        ("fx_level = vague", "fx_level: expected one of exact, structure, *, kernels, got 'vague'"),
         ("fx_rtol = -1", "fx_rtol: expected a number that is not negative*got '-1'"),
         ("fx_atol = many", "fx_atol: expected a number that is not negative*got 'many'"),
     ],

@@ -121,7 +121,7 @@ def numbered_paths(path: str) -> Iterator[str]:
     """Yield the paths of the repeated blocks around a module, the outermost first."""
     parts = path.split(".")
     for length, part in enumerate(parts, 1):
-        if part.isdigit():
+        if part.isdecimal():
             yield ".".join(parts[:length])
 
 
@@ -148,7 +148,7 @@ def described_node(index: GraphIndex, position: int, seen_from: str) -> str:
         return node.target.rpartition(".")[2]
     own = home(node)
     inside = relative_path(own, common_path((own, seen_from)))
-    first = next((part for part in inside.split(".") if part and not part.isdigit()), "")
+    first = next((part for part in inside.split(".") if part and not part.isdecimal()), "")
     return first or operator_name(index, position)
 
 

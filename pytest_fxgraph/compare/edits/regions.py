@@ -33,7 +33,7 @@ def regions_of(graph: ComparedGraph) -> list[Region]:
 def block_of(path: str | None) -> str:
     """Return the path up to its last number: the repeated block around a node; "" outside of blocks."""
     parts = (path or "").split(".")
-    while parts and not parts[-1].isdigit():
+    while parts and not parts[-1].isdecimal():
         parts.pop()
     return ".".join(parts)
 

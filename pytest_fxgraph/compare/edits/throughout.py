@@ -87,6 +87,6 @@ def _sizes_text(steps: _Steps, changes: Sequence[Change]) -> str:
 
 
 def _have_one_factor(steps: _Steps) -> bool:
-    if not all(text.isdigit() and int(text) for pair in steps.items() for text in pair):
+    if not all(text.isdecimal() and int(text) for pair in steps.items() for text in pair):
         return False
     return len({Fraction(int(after), int(before)) for before, after in steps.items()}) == 1

@@ -148,6 +148,7 @@ def test_the_common_path_is_the_innermost_module_around_all(paths, around):
 
 def test_each_number_in_a_path_is_a_block_and_the_outermost_comes_first():
     assert [*numbered_paths("stages.1.layers.0.fc")] == ["stages.1", "stages.1.layers.0"]
+    assert [*numbered_paths("stages.².fc")] == []  # a digit, and no number of a block
     assert outermost_block("stages.1.layers.0.fc") == "stages.1"
     assert outermost_block("fc") == ""
 
