@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import operator
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any
@@ -41,6 +42,9 @@ _PHASES = {
 # A warm cache would skip the passes under test, and a pool of compilers would outlive the capture.
 _SETTINGS = {"force_disable_caches": True, "fx_graph_cache": False, "compile_threads": 1}
 
+# The questions for the compiler's kind in torch._inductor.cpp_builder.
+_COMPILERS = ("is_gcc", "is_clang", "is_intel_compiler", "is_apple_clang", "is_msvc_cl")
+
 # Called with the phase, the name of the pass and torch's graph module: "" begins a phase, and "end" ends it.
 OnPass = Callable[[str, str, Any], None]
 # Called with the kind of a graph, the graph after the phase post-grad, and its kernels.
@@ -63,21 +67,32 @@ def inductor_watched(on_pass: OnPass) -> Iterator[None]:
     observer = part_of_torch("torch.fx.passes.graph_transform_observer", "GraphTransformObserver", _NEEDED_FOR)
     utils = importlib.import_module("torch._inductor.utils")
     fresh_cache = getattr(utils, "fresh_cache", None) or _part("utils", "fresh_inductor_cache")
-    settings = config.get_config_copy()
+    with _warnings_off():
+        settings = config.get_config_copy()
     current: list[tuple[str, Any]] = []
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_warnings_off())
         stack.callback(_restore_settings, config, settings)
         folder = stack.enter_context(tempfile.TemporaryDirectory())  # torch keeps the cache of a failed compilation
         stack.enter_context(fresh_cache(dir=folder))
         stack.enter_context(config.patch({key: value for key, value in _SETTINGS.items() if key in settings}))
         if not (settings.get("max_autotune") or settings.get("max_autotune_gemm")):
-            stack.enter_context(_without_vectors())
+            stack.enter_context(_without_compiler())
         for phase, name in _PHASES.items():
             watched = _watched_phase(phase, _part("compile_fx", name), current, on_pass)
             stack.enter_context(mock.patch.object(compile_fx, name, watched))
         for name in ("apply_graph_pass", "apply_gm_pass"):
             watched = _watched_pass(getattr(observer, name), current, on_pass)
             stack.enter_context(mock.patch.object(observer, name, watched))
+        yield
+
+
+@contextlib.contextmanager
+def _warnings_off() -> Iterator[None]:
+    """Silence torch's warnings about settings that a capture chose or copied."""
+    with warnings.catch_warnings():
+        for message in ("dynamo_pgo force disabled", "Skipping serialization"):
+            warnings.filterwarnings("ignore", message=message)
         yield
 
 
@@ -89,11 +104,20 @@ def _restore_settings(config: Any, settings: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _without_vectors() -> Iterator[None]:
-    """Choose no vector instructions: to find them costs runs of a compiler, and no fusion depends on them."""
+def _without_compiler() -> Iterator[None]:
+    """Generate code for GCC without vector instructions, without looking for either.
+
+    To find them costs runs of a compiler, and fails without one. No fusion depends on them.
+    """
     instructions = importlib.import_module("torch._inductor.cpu_vec_isa")
+    builder = importlib.import_module("torch._inductor.cpp_builder")
     nothing = _part("cpu_vec_isa", "invalid_vec_isa")
-    with mock.patch.object(instructions, "pick_vec_isa", return_value=nothing):
+    # Each of these functions keeps its answer, so that a patched name of the compiler would outlive the capture.
+    kinds = [name for name in _COMPILERS if hasattr(builder, name)]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(instructions, "pick_vec_isa", return_value=nothing))
+        for name in kinds:
+            stack.enter_context(mock.patch.object(builder, name, return_value=name == "is_gcc"))
         yield
 
 

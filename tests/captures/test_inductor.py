@@ -1,5 +1,10 @@
 """Frontend "inductor": the graphs after each pass, and the kernels made of them."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -138,3 +143,18 @@ def test_other_levels_neither_record_nor_compare_kernels(level, tmp_path, captur
     assert_graph_matches_golden(captured, path, level=level, update=True)
     assert "kernel" not in path.read_text()
     assert_graph_matches_golden(captured, path, level=level)
+
+
+def test_kernels_are_known_without_a_compiler(captured, tmp_path):
+    program = """
+import torch
+from tests.captures.test_inductor import Normalized
+from pytest_fxgraph import capture
+
+for kernel in capture(Normalized(), torch.randn(4, 8), frontend="inductor").kernels:
+    print(kernel.text)
+"""
+    environ = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    environ.update(PATH=str(tmp_path), PYTHONPATH=str(Path(__file__).parents[2]))
+    found = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == [kernel.text for kernel in captured.kernels]
