@@ -14,6 +14,7 @@ from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.inductor_internals import compile_with_inductor, inductor_watched
 from pytest_fxgraph.captures.kernels import Kernel, KernelPlan
+from pytest_fxgraph.captures.pattern_uses import PatternUse, check_fired, patterns_watched
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.state_names import named_inputs_of_aot, state_of_flattened, with_named_state
 from pytest_fxgraph.captures.torch_internals import Unavailable
@@ -55,9 +56,14 @@ class InductorGraph:
 class InductorCapture(Capture):
     """The graphs and kernels that Inductor made of a model."""
 
-    def __init__(self, compiled: Sequence[InductorGraph], **options: Any) -> None:
-        self.compiled = list(compiled)
+    def __init__(self, compiled: Sequence[InductorGraph], patterns: Sequence[PatternUse] = (), **options: Any) -> None:
+        self.compiled, self.patterns = list(compiled), list(patterns)
         super().__init__(**options)
+
+    def fired(self, name: str, times: int | None = None) -> int:
+        """Return how many matches of a pattern of Inductor were replaced, as `check_fired` does."""
+        __tracebackhide__ = True
+        return check_fired(self.patterns, name, times)
 
     @property
     def plans(self) -> list[KernelPlan]:
@@ -165,11 +171,11 @@ def capture_by_inductor(request: CaptureRequest) -> Capture:
     """Capture the graphs that Inductor makes of a model, in train mode also of its backward, and their kernels."""
     recording, made = DynamoRecording(request), _Recording(request)
     is_training = request.mode == "train" or (request.mode is None and getattr(request.model, "training", False))
-    with inductor_watched(made.on_pass), torch.set_grad_enabled(is_training):
+    with inductor_watched(made.on_pass), patterns_watched() as patterns, torch.set_grad_enabled(is_training):
         recording.run(made.lower, is_backward_run=is_training)
     compiled = sorted(made.compiled, key=lambda each: each.kind, reverse=True)  # forward graphs first
     return recording.capture(
         [each.graph for each in compiled if each.kind == "forward"],
-        make=lambda **options: InductorCapture(compiled, **options),
+        make=lambda **options: InductorCapture(compiled, patterns, **options),
         backward_graphs=[each.graph for each in compiled if each.kind == "backward"],
     )

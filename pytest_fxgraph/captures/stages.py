@@ -13,6 +13,7 @@ import fxcore
 from fxcore.transforms.rule_set import Rewrite, RuleSet
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.collective_nodes import bytes_of, group_argument, is_wait, kind_of, tensors_of
+from pytest_fxgraph.captures.pattern_uses import PatternUse, check_fired
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.captures.torch_internals import core_decompositions
@@ -93,8 +94,9 @@ class Stage:
 class Stages(Sequence[Stage]):
     """The stages of one model, the first one first."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[Stage], patterns: Sequence[PatternUse] | None = None) -> None:
         self._stages = tuple(stages)
+        self._patterns = patterns
 
     def __getitem__(self, place: Any) -> Any:
         """Return a stage by its place or its name. Raises KeyError with the known names."""
@@ -120,6 +122,16 @@ class Stages(Sequence[Stage]):
             operators = ", ".join(sorted({node.operator for node in self._stages[-1].nodes}))
             raise GateError(f"no node of the last stage calls {operator!r}; it calls {operators}")
         return found
+
+    def fired(self, name: str, times: int | None = None) -> int:
+        """Return how many matches of a pattern of Inductor were replaced, as `check_fired` does.
+
+        Raises ChoiceError without the stage "inductor".
+        """
+        __tracebackhide__ = True
+        if self._patterns is None:
+            raise ChoiceError(f"no stage of {self!r} runs Inductor's patterns; add the stage 'inductor'")
+        return check_fired(self._patterns, name, times)
 
     def history(self, name: str) -> list[str]:
         """Describe a node of the last graph, stage by stage, the last one first.
@@ -193,16 +205,17 @@ class FxStages:
             )
         made: list[Stage] = []
         program: Any = None
+        patterns: list[PatternUse] | None = None
         before: dict[fxcore.Node, StageNode] = {}
         for step in stages:
             if step == "inductor":
-                passes = _steps_of_inductor(
-                    CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=dynamic_shapes)
-                )
-                for title, each in passes[:-1]:
-                    stage, before = _stage(title, each, before, is_first=not made)
+                inductor: Any = captured(CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=dynamic_shapes))
+                _only_graph(inductor)
+                patterns = [*(patterns or ()), *inductor.patterns]
+                for each in inductor.steps[:-1]:
+                    stage, before = _stage(each.title, each.graph, before, is_first=not made)
                     made.append(stage)
-                (step, graph), program = passes[-1], None
+                step, graph, program = inductor.steps[-1].title, inductor.steps[-1].graph, None
             elif isinstance(step, str) and step in FRONTENDS:
                 shapes = dynamic_shapes if step in ("export", "dynamo", "aot") else None
                 capture = captured(CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=shapes))
@@ -222,7 +235,7 @@ class FxStages:
                 raise ChoiceError(f"there is no stage {step!r}; a stage is one of {known}, or a pass that is called")
             stage, before = _stage(_name_of(step), graph, before, is_first=not made)
             made.append(stage)
-        stages_made = Stages(made)
+        stages_made = Stages(made, patterns)
         if self._tell is not None:
             self._tell(strip_of(stages_made, stages_made.text()))
         return stages_made
@@ -233,13 +246,6 @@ def _only_graph(capture: Capture) -> fxcore.GraphModule:
         capture.assert_whole()
         raise CaptureError(f"{capture!r} has several graphs, and stages follow one")
     return capture.graphs[0]
-
-
-def _steps_of_inductor(request: CaptureRequest) -> list[tuple[str, fxcore.GraphModule]]:
-    """Return the graph that Inductor gets and the graph after each of its passes that changes it, with their names."""
-    capture = captured(request)
-    _only_graph(capture)
-    return [(step.title, step.graph) for step in capture.steps]  # type: ignore[attr-defined]  # of InductorCapture
 
 
 def _decomposed(program: Any) -> Any:
