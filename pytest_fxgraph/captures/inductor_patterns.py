@@ -57,7 +57,7 @@ def _with_values(leaf: Any, generator: torch.Generator) -> Any:
 
 def patterns_of(pattern_pass: Any) -> Iterator[InductorPattern]:
     """Yield the patterns of a PatternMatcherPass, each once, in the order of registration."""
-    known = {id(each[4]): each for each in part_of_torch(_MATCHER, "_known_precompiled_patterns", _NEEDED_FOR)}
+    examples = _examples_by_pattern()
     entries: dict[int, tuple[Any, list[str]]] = {}
     for (_, target), found in pattern_pass.patterns.items():
         for entry in found:
@@ -69,24 +69,37 @@ def patterns_of(pattern_pass: Any) -> Iterator[InductorPattern]:
             continue
         held = inspect.getclosurevars(entry.extra_check).nonlocals if inspect.isfunction(entry.extra_check) else {}
         search, replacement, trace = held.get("search_fn"), held.get("replace_fn"), held.get("trace_fn")
-        registered = known.get(id(entry.pattern))
         yield InductorPattern(
             str(getattr(entry, "pattern_name", None) or getattr(search, "__name__", repr(entry.pattern))),
             tuple(operators),
             entry,
             search,
             replacement,
-            tuple(registered[1]) if registered is not None else None,
+            examples.get(id(entry.pattern)),
             held.get("scalar_workaround"),
             getattr(trace, "__name__", "") == "joint_fwd_bwd",
         )
 
 
+def _examples_by_pattern() -> dict[int, tuple[Any, ...]]:
+    """Map the identity of torch's pattern expressions to the example inputs that they were traced with."""
+    found = {}
+    for each in part_of_torch(_MATCHER, "_known_precompiled_patterns", _NEEDED_FOR):
+        # A tuple of five values before torch 2.14.
+        inputs, pattern = (
+            (each[1], each[4]) if isinstance(each, tuple) else (each.example_inputs, each.search_fn_pattern)
+        )
+        found[id(pattern)] = tuple(inputs)
+    return found
+
+
 def joint_graph_patterns(device: str = "cpu") -> Iterator[InductorPattern]:
     """Yield the patterns of Inductor's passes on joint graphs, registered for a device as a compilation does."""
     joint_graph = importlib.import_module(f"{_PASSES}.joint_graph")
-    part_of_torch(f"{_PASSES}.joint_graph", "lazy_init", _NEEDED_FOR)(torch.device(device))
-    early = getattr(joint_graph, "early_patterns", None)  # since torch 2.9
+    register = part_of_torch(f"{_PASSES}.joint_graph", "lazy_init", _NEEDED_FOR)
+    # Torch 2.6 registers for all devices at once, and keeps no early patterns.
+    register(*(torch.device(device) for _ in inspect.signature(register).parameters))
+    early = getattr(joint_graph, "early_patterns", None)
     passes = part_of_torch(f"{_PASSES}.joint_graph", "pass_patterns", _NEEDED_FOR)
     for each in (early, *passes) if early is not None else passes:
         yield from patterns_of(each)

@@ -177,7 +177,7 @@ class _WatchedPattern:
         if matched:
             self._open = _place(node)
         else:
-            self._use.note_miss(_miss(self.pattern, node, str(matched)))
+            self._use.note_miss(_miss(self.pattern, node, matched))
         return matched
 
     def checked(self, matched: Any) -> Any:
@@ -207,7 +207,7 @@ class _WatchedPattern:
                 return PatternMiss(_place(node), total, ("the search function cannot be traced with the inputs here",))
             again = pattern.match(node)
             if not again:
-                return _miss(pattern, node, str(again))
+                return _miss(pattern, node, again)
         own = outer.get("extra_check", self._check)
         name = getattr(getattr(own, "func", own), "__name__", type(own).__name__)
         code = getattr(own, "__code__", None)
@@ -263,10 +263,17 @@ def _plain_name(target: Any) -> str:
 # A near match, by the rules of torch's pattern expressions.
 
 
-def _miss(pattern: Any, node: Any, words_of_torch: str) -> PatternMiss:
+def _miss(pattern: Any, node: Any, failed: Any) -> PatternMiss:
     compared = _Comparison(pattern, node.graph)
     compared.compare(pattern, node, node, None)
-    return PatternMiss(_place(node), compared.agreed, tuple(compared.reasons) or (f"torch says: {words_of_torch}",))
+    return PatternMiss(_place(node), compared.agreed, tuple(compared.reasons) or (_words_of_torch(failed),))
+
+
+def _words_of_torch(failed: Any) -> str:
+    try:
+        return f"torch says: {failed}"
+    except (KeyError, IndexError):  # torch 2.6 leaves out a value that some of its sentences need
+        return f"torch says: {failed!r}"
 
 
 class _Comparison:

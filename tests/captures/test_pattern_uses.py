@@ -15,6 +15,12 @@ from pytest_fxgraph.errors import ChoiceError, GateError
 aten, prims = torch.ops.aten, torch.ops.prims
 
 
+@pytest.fixture(autouse=True)
+def _patterns_registered_anew(monkeypatch):
+    """Torch 2.6 refuses a pattern that was registered before, in whichever pass."""
+    monkeypatch.setattr(matcher(), "_seen_patterns", set())
+
+
 def matcher():
     return pytest.importorskip("torch._inductor.pattern_matcher")
 

@@ -203,6 +203,7 @@ def test_the_number_of_compared_steps_can_be_given():
     assert len(calls) in (5, 10)  # a check may run both once more
 
 
+@pytest.mark.slow
 def test_the_document_is_the_same_in_other_processes_and_hash_seeds():
     code = (
         "from fixtures.train_steps import *; from pytest_fxgraph import capture, structural_hash;"
