@@ -18,7 +18,7 @@ from pytest_fxgraph.settings import MARKER
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 BLOCKS = {name: blocks_of(ROOT / name) for name in NAMES}
 # Dynamo and export take seconds for each model.
-LONG = {"docs/capture.md", "docs/how-to/compiler-backend.md"}
+LONG = {"docs/capture.md", "docs/how-to/compiler-backend.md", "docs/inductor.md"}
 
 
 @pytest.fixture
