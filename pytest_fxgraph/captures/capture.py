@@ -310,6 +310,14 @@ class Capture(JoinedGraphs):
         """The kernels that frontend "inductor" makes of the graphs. Raises CaptureError for any other frontend."""
         raise CaptureError(f"frontend={self.frontend!r} makes no kernels; use frontend='inductor'")
 
+    def assert_fused(self, operator: object, *others: object) -> None:
+        """Check that each kernel of frontend "inductor" that computes the operator computes the others, too.
+
+        An operator is "aten.relu", "aten.add.Tensor", a glob or an operator of torch.ops. Raises AssertionError with
+        the kernels and with Inductor's reason to keep them apart, CaptureError for any other frontend.
+        """
+        raise CaptureError(f"frontend={self.frontend!r} makes no kernels; use frontend='inductor'")
+
     def refuse_empty(self) -> None:
         """Raise CaptureError if there is no graph at all."""
         if not self.graphs:

@@ -13,7 +13,7 @@ from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.inductor_internals import compile_with_inductor, inductor_watched
-from pytest_fxgraph.captures.kernels import Kernel, KernelPlan
+from pytest_fxgraph.captures.kernels import Kernel, KernelPlan, refuse_unfused
 from pytest_fxgraph.captures.pattern_uses import PatternUse, check_fired, patterns_watched
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.state_names import named_inputs_of_aot, state_of_flattened, with_named_state
@@ -97,15 +97,15 @@ class InductorCapture(Capture):
         for each in self.compiled:
             if isinstance(each.plan, KernelPlan):
                 texts = _texts(each.kind, each.plan)
-                nodes = [{node.name for node in kernel.nodes} for kernel in each.plan.kernels]
-                for refused in each.plan.refused:
-                    places = [[n for n, own in enumerate(nodes) if own.issuperset(names) and names]
-                              for names in (refused.first, refused.second)]  # fmt: skip
-                    found.update(
-                        {key_of_refusal(texts[one], texts[other]): refused.reason
-                         for one in places[0] for other in places[1] if one != other}
-                    )  # fmt: skip
+                for one, other, reason in each.plan.refused_pairs():
+                    found[key_of_refusal(texts[one], texts[other])] = reason
         return found
+
+    def assert_fused(self, operator: object, *others: object) -> None:
+        """Check that each kernel that computes the operator computes the others, too."""
+        __tracebackhide__ = True
+        plans = [(f"{each.kind} graph", plan) for each, plan in zip(self.compiled, self.plans, strict=True)]
+        refuse_unfused(plans, str(operator), [str(other) for other in others])
 
     @property
     def steps(self) -> list[PassStep]:

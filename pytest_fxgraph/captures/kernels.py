@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 # The kinds of kernels. A copy only loads and stores. A fallback runs an operator as eager does, because Inductor has no
 # lowering of it.
@@ -38,6 +40,12 @@ class Kernel:
     def operators(self) -> tuple[str, ...]:
         """The operators of the fused nodes, in the order of the graph."""
         return tuple(node.operator for node in self.nodes)
+
+    def computes(self, operator: str) -> bool:
+        """Return whether a fused node calls an operator: "aten.relu", "aten.add.Tensor" or a glob."""
+        return any(
+            fnmatchcase(name, operator) or fnmatchcase(_without_overload(name), operator) for name in self.operators
+        )
 
     @property
     def bytes(self) -> int:
@@ -85,3 +93,51 @@ class KernelPlan:
     reused: tuple[tuple[str, str], ...] = ()  # pairs of buffers: the second takes the storage of the first
     partitions: int = 0  # of the graph, where Inductor parts it for CUDA graphs
     code: str = ""  # the generated program, with generated names
+
+    def refused_pairs(self) -> Iterator[tuple[int, int, str]]:
+        """Yield the places of two kernels that Inductor kept apart, with its reason."""
+        nodes = [{node.name for node in kernel.nodes} for kernel in self.kernels]
+        for refused in self.refused:
+            first, second = (
+                [place for place, own in enumerate(nodes) if names and own.issuperset(names)]
+                for names in (refused.first, refused.second)
+            )
+            yield from ((one, other, refused.reason) for one in first for other in second if one != other)
+
+
+def refuse_unfused(plans: Sequence[tuple[str, KernelPlan]], operator: str, others: Sequence[str]) -> None:
+    """Raise AssertionError unless each kernel that computes an operator computes the others, too.
+
+    A plan comes with the name of its graph for the error.
+    """
+    __tracebackhide__ = True
+    kernels = [kernel for _, plan in plans for kernel in plan.kernels]
+    for wanted in (operator, *others):
+        if not any(kernel.computes(wanted) for kernel in kernels):
+            raise AssertionError(f"no kernel computes {wanted}; the kernels are: {_listed(kernels)}")
+    for graph, plan in plans:
+        for place, kernel in enumerate(plan.kernels):
+            lost = [other for other in others if not kernel.computes(other)]
+            if kernel.computes(operator) and lost:
+                raise AssertionError(
+                    f"{operator} is not fused with {', '.join(lost)} in the {graph}: {_reason(plan, place, lost)}"
+                )
+
+
+def _reason(plan: KernelPlan, place: int, lost: Sequence[str]) -> str:
+    """Name the kernels of the lost operators, and tell why Inductor kept a kernel apart from them."""
+    own = plan.kernels[place]
+    apart = [kernel for kernel in plan.kernels if any(map(kernel.computes, lost))]
+    if not apart:
+        return f"{own!r}; another graph computes {', '.join(lost)}"
+    refused = [
+        reason
+        for one, other, reason in plan.refused_pairs()
+        if place in (one, other) and (plan.kernels[one] in apart or plan.kernels[other] in apart)
+    ]
+    told = f"because {refused[-1]}" if refused else "and Inductor did not try to fuse these"
+    return f"{_listed([own, *apart])}, {told}"
+
+
+def _listed(kernels: Sequence[Kernel]) -> str:
+    return "; ".join(map(repr, kernels)) or "none"

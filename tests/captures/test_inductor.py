@@ -158,3 +158,42 @@ for kernel in capture(Normalized(), torch.randn(4, 8), frontend="inductor").kern
     environ.update(PATH=str(tmp_path), PYTHONPATH=str(Path(__file__).parents[2]))
     found = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == [kernel.text for kernel in captured.kernels]
+
+
+def test_operators_of_one_kernel_are_fused_and_kernels_apart_are_named_with_the_reason_of_torch():
+    fused = capture(Fused(), torch.randn(4, 4), frontend="inductor")
+    fused.assert_fused("aten.relu", torch.ops.aten.cos, "aten.co*")
+    with pytest.raises(
+        AssertionError, match=r"no kernel computes aten\.sin; the kernels are: <pointwise kernel of aten"
+    ):
+        fused.assert_fused("aten.relu", "aten.sin")
+
+    split = capture(Split(), torch.randn(4, 4), frontend="inductor")
+    expected = (
+        "aten.relu is not fused with aten.cos in the forward graph: <pointwise kernel of aten.relu.default>; "
+        "<pointwise kernel of aten.cos.default>, and Inductor did not try to fuse these"
+    )
+    with pytest.raises(AssertionError) as told:
+        split.assert_fused("aten.relu", "aten.cos")
+    assert str(told.value) == expected
+
+    def scaled(x):
+        y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True))
+        return torch.round(y / y.abs().amax())
+
+    with pytest.raises(
+        AssertionError, match=r"aten\.mean in the forward graph: .*, because intermediate nodes between"
+    ):
+        capture(scaled, torch.randn(8, 16), frontend="inductor").assert_fused("aten.round", "aten.mean")
+
+
+def test_operators_in_two_graphs_are_not_fused():
+    def broken(x):
+        y = x.relu()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    with pytest.raises(AssertionError, match=r"relu\.default>; another graph computes aten\.cos"):
+        capture(broken, torch.randn(4), frontend="inductor").assert_fused("aten.relu", "aten.cos")
+    with pytest.raises(CaptureError, match="frontend='aot' makes no kernels; use frontend='inductor'"):
+        capture(lambda x: x.relu(), torch.randn(4), frontend="aot").assert_fused("aten.relu")
