@@ -12,6 +12,7 @@ from fxcore.node_data.module_stack import ModuleCall
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)[^\n]*(?:\n[ \t]+([^\n]*))?')
 _EXPORT_ROOT = re.compile(r"L\[['\"]\w+['\"]\]\.?|L__\w+?___?")
+_ENTRY = re.compile(r"\.?_modules\['([^']+)'\]")  # Dynamo of torch 2.6 writes modules of a list so
 # Packages that stand between the user's line and the operator.
 _NOT_THE_USERS = ("torch", "fxcore", "pytest_fxgraph")
 
@@ -66,7 +67,8 @@ class Origins:
     def _plain(self, path: str) -> str:
         plain = self._paths.get(path)
         if plain is None:
-            plain = self._paths[path] = _EXPORT_ROOT.sub("", path) if "L" in path else path
+            plain = _EXPORT_ROOT.sub("", path) if "L" in path else path
+            plain = self._paths[path] = _ENTRY.sub(r".\1", plain).lstrip(".") if "_modules[" in plain else plain
         return plain
 
     def source(self, node: Any) -> str | None:

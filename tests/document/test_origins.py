@@ -35,6 +35,12 @@ def test_the_root_of_dynamo_is_no_part_of_the_path():
     assert Origins(True).scope(node_with(nn_module_stack=stack)) == "block"
 
 
+def test_a_module_of_a_list_has_its_path_in_every_release_of_dynamo():
+    stack = OrderedDict(a=("L['self']", object), b=("L['self']._modules['blocks']._modules['0'].norm", object))
+
+    assert Origins(True).scope(node_with(nn_module_stack=stack)) == "blocks.0.norm"
+
+
 def test_the_source_is_the_users_innermost_line_relative_to_the_current_folder():
     inside_torch = torch.nn.functional.__file__
     trace = (
