@@ -21,8 +21,6 @@ from pytest_fxgraph.captures.torch_internals import Unavailable
 from pytest_fxgraph.document.capture_notes import kernel_notes, key_of_refusal
 from pytest_fxgraph.errors import CaptureError
 
-JOINT, POST_GRAD = "joint", "post-grad"
-
 
 @dataclass(frozen=True)
 class PassStep:
@@ -133,12 +131,19 @@ class _Recording:
         own = state_of_flattened(examples, state)
         self._steps, self._state = [], own
 
+        def on_graph() -> None:
+            self._state = own  # a backward is compiled after the forwards of other graphs
+
         def on_kernels(kind: str, graph: Any, plan: KernelPlan | Unavailable) -> None:
             self.compiled.append(InductorGraph(kind, tuple(self._steps), plan))
             self._steps = []
 
         return compile_with_inductor(
-            graph_module, examples, on_kernels=on_kernels, decompositions=self.request.decomposition_table
+            graph_module,
+            examples,
+            on_graph=on_graph,
+            on_kernels=on_kernels,
+            decompositions=self.request.decomposition_table,
         )
 
     def on_pass(self, phase: str, name: str, graph_module: Any) -> None:
@@ -160,11 +165,12 @@ class _Recording:
         if phase == "pre-grad":
             inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
             return {inputs[place]: name for place, name in self._state.items() if place < len(inputs)}
-        kind = "joint" if phase == JOINT else "backward" if self._is_backward(graph) else "forward"
+        kind = "joint" if phase == "joint" else "backward" if _is_backward(graph) else "forward"
         return named_inputs_of_aot(graph, kind, self._state)
 
-    def _is_backward(self, graph: fxcore.GraphModule) -> bool:
-        return any(node.name.startswith("tangents_") for node in graph.graph.nodes if node.op == "placeholder")
+
+def _is_backward(graph: fxcore.GraphModule) -> bool:
+    return any(node.name.startswith("tangents_") for node in graph.graph.nodes if node.op == "placeholder")
 
 
 def capture_by_inductor(request: CaptureRequest) -> Capture:

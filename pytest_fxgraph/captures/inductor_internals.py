@@ -153,6 +153,7 @@ def compile_with_inductor(
     graph_module: Any,
     examples: Sequence[Any],
     *,
+    on_graph: Callable[[], None],
     on_kernels: OnKernels,
     decompositions: Mapping[Any, Any] | None,
 ) -> Callable[..., Any]:
@@ -161,6 +162,7 @@ def compile_with_inductor(
     boxed = part_of_torch("torch._functorch.aot_autograd", "make_boxed_func", _NEEDED_FOR)
 
     def compile_graph(graph: Any, inputs: Sequence[Any], **options: Any) -> Any:
+        on_graph()
         runnable = interop.from_torch(graph)
         kind = "backward" if options.get("is_backward") else "forward"
         made = compiled_plan(partial(inner, graph, inputs, **options))

@@ -197,3 +197,19 @@ def test_operators_in_two_graphs_are_not_fused():
         capture(broken, torch.randn(4), frontend="inductor").assert_fused("aten.relu", "aten.cos")
     with pytest.raises(CaptureError, match="frontend='aot' makes no kernels; use frontend='inductor'"):
         capture(lambda x: x.relu(), torch.randn(4), frontend="aot").assert_fused("aten.relu")
+
+
+def test_a_backward_names_the_state_of_its_own_graph():
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = self.first(x.sin()).tanh()
+            torch._dynamo.graph_break()
+            return self.second(y.sin()).tanh()
+
+    found = capture(Broken(), torch.randn(2, 4, requires_grad=True), frontend="inductor", mode="train")
+    named = [{node.target for node in each.graph.nodes if node.op == "get_attr"} for each in found.backward_graphs]
+    assert sorted(map(sorted, named)) == [["first.weight"], ["second.weight"]]
