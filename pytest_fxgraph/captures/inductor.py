@@ -113,7 +113,7 @@ class InductorCapture(Capture):
 
 
 def _texts(kind: str, plan: KernelPlan) -> list[str]:
-    return [f"{'backward ' * (kind == 'backward')}{kernel.text}" for kernel in plan.kernels]
+    return [kernel.line("backward " * (kind == "backward")).text for kernel in plan.kernels]
 
 
 class _Recording:

@@ -8,7 +8,8 @@ import operator
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import cache, partial, wraps
 from typing import Any
 from unittest import mock
 
@@ -211,11 +212,13 @@ def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
 
 def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) -> KernelPlan:
     """Read the kernels of a lowered graph, and of the graphs inside it, from its scheduler."""
-    kernels, parts = _kernels(graph)
+    order = _Order.of(graph)
+    kernels, parts = _kernels(graph, order)
 
+    @cache  # a pair is refused several times, and a kernel in several pairs
     def nodes_of(text: str) -> tuple[str, ...]:
         found = [parts[name] for name in text.split("_") if name in parts]
-        return tuple(node.name for node in _computed_nodes(found, graph))
+        return tuple(node.name for node in _computed_nodes(found, graph, order))
 
     return KernelPlan(
         tuple(kernels),
@@ -226,15 +229,29 @@ def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) 
     )
 
 
-def _kernels(graph: Any) -> tuple[list[Kernel], dict[str, Any]]:
+@dataclass(frozen=True)
+class _Order:
+    """Facts about a graph that all of its kernels need."""
+
+    places: Mapping[Any, int]  # of the nodes of the graph
+    in_libraries: frozenset[Any]  # the nodes that calls of libraries compute
+
+    @classmethod
+    def of(cls, graph: Any) -> _Order:
+        calls = [node for node in _kernel_nodes(graph.scheduler.nodes) if node.is_extern()]
+        places = {node: place for place, node in enumerate(graph.graph.nodes)}
+        return cls(places, frozenset(end for call in calls for end in _end_nodes(call.node)))
+
+
+def _kernels(graph: Any, order: _Order) -> tuple[list[Kernel], dict[str, Any]]:
     """Return the kernels of a graph and of the graphs inside it, and the scheduler's nodes of the graph by name."""
     nodes = [*_kernel_nodes(graph.scheduler.nodes)]
     kernels = []
     with _part("virtualized", "V").set_graph_handler(graph):
         for node in nodes:
-            kernels.append(_kernel(node, graph))
+            kernels.append(_kernel(node, graph, order))
             for inner in _inner_graphs(node):
-                kernels += _kernels(inner)[0]
+                kernels += _kernels(inner, _Order.of(inner))[0]
     return kernels, {part.get_name(): part for node in nodes for part in node.get_nodes()}
 
 
@@ -255,13 +272,14 @@ def _kernel_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
             yield node
 
 
-def _kernel(node: Any, graph: Any) -> Kernel:
+def _kernel(node: Any, graph: Any, order: _Order) -> Kernel:
     parts = [*node.get_nodes()]
     read, written = _traffic(parts, graph)
     updates = [name for part in parts for output in part.get_outputs() for name in output.get_mutations()]
     origins = Origins(sources=False)
-    nodes = [FusedNode(each.name, _operator(each), origins.scope(each) or "") for each in _computed_nodes(parts, graph)]
-    return Kernel(_kind(node, parts), tuple(nodes), _target(node), read, written, tuple(dict.fromkeys(updates)))
+    computed = _computed_nodes(parts, graph, order)
+    nodes = tuple([FusedNode(each.name, _operator(each), origins.scope(each) or "") for each in computed])
+    return Kernel(_kind(node, parts), nodes, _target(node), read, written, tuple(dict.fromkeys(updates)))
 
 
 def _kind(node: Any, parts: Sequence[Any]) -> str:
@@ -288,7 +306,7 @@ def _target(node: Any) -> str:
     return str(getattr(node.node, "python_kernel_name", None) or getattr(node.node, "op_overload", "") or "")
 
 
-def _computed_nodes(parts: Sequence[Any], graph: Any) -> list[Any]:
+def _computed_nodes(parts: Sequence[Any], graph: Any, order: _Order) -> list[Any]:
     """Return the nodes of the graph that a kernel computes, in the order of the graph.
 
     Inductor's origins of a buffer also have nodes behind tensors that were stored later. The walk from the nodes at the
@@ -309,14 +327,10 @@ def _computed_nodes(parts: Sequence[Any], graph: Any) -> list[Any]:
             found |= reads
             inside -= reads
             left += reads
-    ordered = [node for node in graph.graph.nodes if node in found and node.target is not operator.getitem]
-    elsewhere = set() if any(part.is_extern() for part in parts) else _nodes_of_libraries(graph)
+    called = [node for node in found if node in order.places and node.target is not operator.getitem]
+    ordered = sorted(called, key=order.places.__getitem__)
+    elsewhere = frozenset() if any(part.is_extern() for part in parts) else order.in_libraries
     return [node for node in ordered if node not in elsewhere and not _makes_view(node)] or ordered
-
-
-def _nodes_of_libraries(graph: Any) -> set[Any]:
-    nodes = [node for node in _kernel_nodes(graph.scheduler.nodes) if node.is_extern()]
-    return {end for node in nodes for end in _end_nodes(node.node)}
 
 
 def _origins(buffer: Any) -> set[Any]:
