@@ -12,7 +12,7 @@ import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.dynamo import DynamoRecording
-from pytest_fxgraph.captures.inductor_internals import compile_with_inductor, inductor_watched
+from pytest_fxgraph.captures.inductor_internals import compile_with_inductor, in_order, inductor_watched
 from pytest_fxgraph.captures.kernels import Kernel, KernelPlan, refuse_unfused
 from pytest_fxgraph.captures.pattern_uses import PatternUse, check_fired, patterns_watched
 from pytest_fxgraph.captures.request import CaptureRequest
@@ -155,7 +155,7 @@ class _Recording:
         )  # fmt: skip
         self._seen = facts
         if is_change or not self._steps:
-            graph = interop.from_torch(graph_module)
+            graph = interop.from_torch(in_order(graph_module))
             with_named_state(graph, self._names(graph, phase), self.request.model)
         else:
             graph = self._steps[-1].graph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import operator
 import tempfile
 import warnings
@@ -148,6 +149,28 @@ def _watched_pass(function: Any, current: list[tuple[str, Any]], on_pass: OnPass
         return returned
 
     return watched
+
+
+def in_order(graph_module: Any) -> Any:
+    """Return a graph module in which each node stands behind its inputs; a copy if some do not.
+
+    Replacements of patterns break the order, and torch mends it several passes later.
+    """
+    placed: dict[Any, None] = {}
+    for node in graph_module.graph.nodes:
+        waiting = [node]
+        while waiting:
+            inputs = [each for each in waiting[-1].all_input_nodes if each not in placed]
+            waiting += inputs
+            if not inputs:
+                placed[waiting.pop()] = None
+    if [*placed] == [*graph_module.graph.nodes]:
+        return graph_module
+    made = torch.fx.Graph()
+    copies: dict[Any, Any] = {}
+    for node in placed:
+        copies[node] = made.node_copy(node, copies.__getitem__)
+    return torch.fx.GraphModule(graph_module, made)
 
 
 def compile_with_inductor(
@@ -365,8 +388,9 @@ def _traffic(parts: Sequence[Any], graph: Any) -> tuple[int, int]:
     inside = {part.get_name() for part in parts}
     written = {buffer.get_name(): buffer for part in parts for buffer in part.get_outputs()}
     kept = {name for name, buffer in written.items() if not _is_internal(buffer, inside)}
-    reads = [dep for part in parts for dep in part.read_writes.reads if dep.name not in written]
-    writes = [dep for part in parts for dep in part.read_writes.writes if dep.name in kept]
+    loops = [(part, _elements(part, graph)) for part in parts]
+    reads = [(dep, most) for part, most in loops for dep in part.read_writes.reads if dep.name not in written]
+    writes = [(dep, most) for part, most in loops for dep in part.read_writes.writes if dep.name in kept]
     items = [user.node for buffer in written.values() for user in buffer.users if _is_item(user.node)]
     several = sum(_size_of(output.get_name(), graph) for item in items for output in item.get_outputs())
     return _bytes(reads, graph), _bytes(writes, graph) + several
@@ -381,20 +405,35 @@ def _is_internal(buffer: Any, inside: set[str]) -> bool:
     return all(user.get_name() in inside for user in buffer.users) and bool(buffer.users)
 
 
-def _bytes(deps: Iterable[Any], graph: Any) -> int:
-    """Add the bytes behind dependencies: of each tensor at most its size."""
-    found: dict[str, int] = {}
-    for dep in deps:
+def _elements(part: Any, graph: Any) -> float:
+    """Return the number of rounds of a loop nest; infinity for other nodes of the scheduler."""
+    if type(part).__name__ != "SchedulerNode":
+        return math.inf
+    return _hint(math.prod(size for sizes in part.get_ranges() for size in sizes), graph)
+
+
+def _bytes(deps: Iterable[tuple[Any, float]], graph: Any) -> int:
+    """Add the bytes behind dependencies: of each tensor at most its size, of each dependency one element per round.
+
+    Without the rounds, a loop that reads some rows of a table would count as a reader of the whole table.
+    """
+    found: dict[str, float] = {}
+    for dep, rounds in dict.fromkeys(deps):
         if type(dep).__name__ != "WeakDep":
-            found[dep.name] = found.get(dep.name, 0) + int(dep.numbytes_hint())
-    return sum(min(size, _size_of(name, graph) or size) for name, size in found.items())
+            most = rounds * graph.get_dtype(dep.name).itemsize if rounds < math.inf else rounds
+            found[dep.name] = found.get(dep.name, 0) + min(int(dep.numbytes_hint()), most)
+    return sum(int(min(size, _size_of(name, graph) or size)) for name, size in found.items())
+
+
+def _hint(size: Any, graph: Any) -> int:
+    hint = getattr(graph.sizevars, "optimization_hint", None) or graph.sizevars.size_hint
+    return int(hint(size, fallback=0))
 
 
 def _size_of(name: str, graph: Any) -> int:
     """Return the bytes of a tensor; 0 for other values."""
-    hint = getattr(graph.sizevars, "optimization_hint", None) or graph.sizevars.size_hint
     try:
-        return int(hint(graph.get_numel(name), fallback=0)) * int(graph.get_dtype(name).itemsize)
+        return _hint(graph.get_numel(name), graph) * int(graph.get_dtype(name).itemsize)
     except (NotImplementedError, KeyError, AttributeError):  # no tensor, or a layout without a size
         return 0
 
