@@ -344,31 +344,39 @@ def _computed_nodes(parts: Sequence[Any], graph: Any, order: _Order) -> list[Any
     for part in parts:
         ends = _end_nodes(part.node)
         found.update(ends)
-        left, inside = [*ends], set() if part.is_extern() else _origins(part.node) - outside
+        # A kernel may end what another began, as the second half of a mean does.
+        left = [end for end in ends if end not in outside]
+        inside = set() if part.is_extern() else _origins(part.node) - outside
         while left:
-            reads = inside.intersection(left.pop().all_input_nodes)
+            reads = inside.intersection(map(_source, left.pop().all_input_nodes))
             found |= reads
             inside -= reads
             left += reads
-    called = [node for node in found if node in order.places and node.target is not operator.getitem]
-    ordered = sorted(called, key=order.places.__getitem__)
+    if not found:  # a small constant, whose values stand in the program
+        found = {node for part in parts for node in getattr(part.node, "origins", ()) if node.op == "get_attr"}
+    ordered = sorted(found.intersection(order.places), key=order.places.__getitem__)
     elsewhere = frozenset() if any(part.is_extern() for part in parts) else order.in_libraries
     return [node for node in ordered if node not in elsewhere and not _makes_view(node)] or ordered
 
 
 def _origins(buffer: Any) -> set[Any]:
     origins = buffer.get_origins() if hasattr(buffer, "get_origins") else ()
-    return {node for node in origins if node.op == "call_function"}
+    return {_source(node) for node in origins if node.op == "call_function"}
 
 
 def _end_nodes(buffer: Any) -> list[Any]:
     """Return the node that made a buffer; if torch does not tell, the origins that no other origin reads."""
     last = getattr(buffer, "origin_node", None)
     if last is not None and last.op == "call_function":
-        return [last]
+        return [_source(last)]
     origins = _origins(buffer)
     called = [node for node in origins if node.target is getattr(buffer, "op_overload", operator)]
     return called or [node for node in origins if origins.isdisjoint(node.users)]
+
+
+def _source(node: Any) -> Any:
+    """Return the call of which a node takes one of several results; any other node itself."""
+    return node.args[0] if node.target is operator.getitem else node
 
 
 def _makes_view(node: Any) -> bool:
@@ -377,10 +385,16 @@ def _makes_view(node: Any) -> bool:
 
 
 def _operator(node: Any) -> str:
-    if hasattr(node.target, "overloadpacket"):
-        return str(node.target)
-    is_higher_order = isinstance(node.target, torch._ops.HigherOrderOperator)
-    return f"{'higher_order' if is_higher_order else 'operator'}.{node.target.__name__}"
+    target = node.target
+    if node.op == "get_attr":
+        return "constant"
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return str(target)
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{target.__name__}"
+    # A pass of Inductor may put its own lowering into the graph.
+    is_lowering = isinstance(target, partial)
+    return f"lowering.{target.func.__qualname__.split('.')[0]}" if is_lowering else f"operator.{target.__name__}"
 
 
 def _traffic(parts: Sequence[Any], graph: Any) -> tuple[int, int]:
