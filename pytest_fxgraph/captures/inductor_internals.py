@@ -210,7 +210,7 @@ def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
             generated = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
             made.append(plan_of(graph, refused, generated[0]))
         except Exception as error:
-            made.append(Unavailable(f"Inductor generated no kernels: {type(error).__name__}: {error}"))
+            made.append(_no_kernels(error))
         raise _KernelsKnownError
 
     def note(self: Any, reason: str, *args: Any) -> Any:
@@ -226,8 +226,14 @@ def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
         except _KernelsKnownError:
             pass
         except Exception as error:
-            made.append(Unavailable(f"Inductor generated no kernels: {type(error).__name__}: {error}"))
+            made.append(_no_kernels(error))
     return made[-1] if made else Unavailable("Inductor made no program of this graph")
+
+
+def _no_kernels(error: Exception) -> Unavailable:
+    reason = f"Inductor generated no kernels: {type(error).__name__}: {error}".partition("\n")[0]
+    cure = "; max_autotune compiles kernels to measure them: install a C++ compiler, or turn max_autotune off"
+    return Unavailable(reason + cure * ("Compiler" in reason))
 
 
 # The scheduler's nodes.

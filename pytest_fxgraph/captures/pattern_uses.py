@@ -141,7 +141,7 @@ class _WatchedPattern:
     def __init__(self, pattern: Any, entry: Any, use: PatternUse) -> None:
         self.pattern, self._use = pattern, use
         self._check, self._apply = entry.extra_check, entry.apply
-        self._open = ""  # the place of a match that nobody has judged yet
+        self._open: PatternMiss | None = None  # of a match that nobody has judged yet
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.pattern, name)
@@ -155,14 +155,14 @@ class _WatchedPattern:
         self._use.candidates += 1
         matched = self.pattern.match(node)
         if matched:
-            self._open = _place(node)
+            self._open = PatternMiss(_place(node), len(matched.nodes), (_BARRIER,))
         else:
             self._use.note_miss(_miss(self.pattern, node, matched))
         return matched
 
     def checked(self, matched: Any) -> Any:
         """Ask the entry's extra_check, and note the reason of a refusal."""
-        node, self._open = matched.output_nodes()[0], ""
+        node, self._open = matched.output_nodes()[0], None
         specific: list[Any] = []
         matcher = importlib.import_module(_MATCHER)
         convert = part_of_torch(_MATCHER, "fx_to_pattern", _NEEDED_FOR)
@@ -201,9 +201,9 @@ class _WatchedPattern:
 
     def finish(self) -> None:
         """Note a match that the pass dropped before it asked extra_check."""
-        if self._open:
-            self._use.note_miss(PatternMiss(self._open, 0, (_BARRIER,)))
-        self._open = ""
+        if self._open is not None:
+            self._use.note_miss(self._open)
+        self._open = None
 
 
 def _note_absent(use: PatternUse, pattern: Any, graph: Any) -> None:
