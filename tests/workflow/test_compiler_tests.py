@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import sys
 from itertools import chain
@@ -33,7 +34,7 @@ def _broken(request, monkeypatch):
 
 
 class Imports:
-    """The modules that runs imported. pytester forgets them, and torch and sympy refuse to be imported a second time."""
+    """The modules that runs imported. pytester forgets them, and torch and sympy refuse a second import."""
 
     def __init__(self) -> None:
         self.modules: dict[str, ModuleType] = {}
@@ -115,6 +116,15 @@ def test_our_tests_take_at_most_half_of_the_lines(kind):
         print(f"{test}: {ours} lines, {hand} by hand")
 
     assert [test for test, (ours, hand) in counted.items() if ours * 2 > hand] == []
+
+
+def test_the_page_has_the_numbers_of_lines():
+    page = Path(__file__).parents[2].joinpath("docs", "how-to", "compiler-backend.md").read_text(encoding="utf-8")
+    counted = [(lines_of(HAND, case), lines_of(OURS, case)) for case in chain.from_iterable(CASES.values())]
+
+    assert re.findall(r"\| (\d+), (\d+) \|$", page, re.MULTILINE) == [(f"{hand}", f"{ours}") for hand, ours in counted]
+    hand, ours = map(sum, zip(*counted, strict=True))
+    assert f"take {ours} lines in place of {hand};" in page
 
 
 @needs_fake_group
