@@ -136,7 +136,7 @@ class _Recording:
 
         def on_kernels(kind: str, graph: Any, plan: KernelPlan | Unavailable) -> None:
             # Torch runs no pass on a graph without calls, such as the backward of a sum, and generates no program.
-            if not any(node.op.startswith("call") for node in graph.graph.nodes):
+            if isinstance(plan, Unavailable) and not any(node.op.startswith("call") for node in graph.graph.nodes):
                 plan = KernelPlan(())
             if not self._steps:
                 self.on_pass("post-grad", "", graph)
