@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from fxcore.guided.inputs import copied_example
 from fxcore.state.snapshot import state_kept
@@ -174,6 +176,21 @@ def _checked_call(call: Any, place: int) -> Call:
 def copied_call(call: Call) -> Call:
     """Return a copy of the arguments of a call, because a run may change them."""
     args, kwargs = copied_example((call[0], dict(call[1])))
+    return args, kwargs
+
+
+def independent_call(call: Call) -> Call:
+    """Return a copy of the arguments of a call with no tensor twice, which export and make_fx take for one input.
+
+    Their graph would read the last of these inputs in place of each, and no guard would tell.
+    """
+    leaves, structure = pytree.tree_flatten(copied_call(call))
+    known: set[int] = set()
+    for place, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor) and id(leaf) in known:
+            leaves[place] = leaf.detach().clone().requires_grad_(leaf.requires_grad)
+        known.add(id(leaf))
+    args, kwargs = pytree.tree_unflatten(leaves, structure)
     return args, kwargs
 
 

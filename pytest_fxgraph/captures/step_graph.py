@@ -24,6 +24,7 @@ from pytest_fxgraph.captures.torch_internals import part_of_torch, traced_by_mak
 from pytest_fxgraph.captures.train_step import PHASE, STEPS, TrainStep
 from pytest_fxgraph.errors import CaptureError
 
+_CALLS = "nn_module_stack"
 _NO_NAME = re.compile(r"\W+")
 
 
@@ -58,7 +59,7 @@ def step_graph(
     _mark_phases(graph_module.graph)
     graph_module.graph._tracer_cls = None  # make_fx made up the names of inputs, and these have the user's
     graph_module = fxcore.GraphModule(graph_module, graph_module.graph, "TrainStep")  # with the holders that copies get
-    graph_module.meta[STEPS] = step.steps
+    graph_module.meta[STEPS] = step.parts_of_step.steps
     return graph_module
 
 
@@ -71,7 +72,7 @@ def _recorded(
     def run(*flat: Any) -> Any:
         parts = iter(flat)
         args, kwargs = pytree.tree_unflatten([reassembled(leaf, parts) for leaf in leaves], structure)
-        return step.run(args, kwargs, phase)
+        return step.run_phases(args, kwargs, phase)
 
     @contextlib.contextmanager
     def phase(name: str) -> Iterator[None]:
@@ -82,16 +83,16 @@ def _recorded(
                 if name != "optimizer" or "_local_scalar_dense" not in str(error):
                     raise
                 raise CaptureError(
-                    f"the step of {type(step.optimizer_object).__name__} asks for the number in a tensor, which a "
-                    "graph cannot hold; SGD does so for a rate that is a tensor, unless it has foreach=True"
+                    f"the step of {type(step.parts_of_step.optimizer).__name__} asks for the number in a tensor, which "
+                    "a graph cannot hold; SGD does so for a rate that is a tensor, unless it has foreach=True"
                 ) from error
 
     return recorded_on_state(step, run, leaves, decompositions, is_training=True)
 
 
 @contextlib.contextmanager
-def _marked(phase: str) -> Iterator[None]:
-    """Mark the nodes that make_fx records in a `with` block with a phase, unless they have one."""
+def _marked(phase: str, calls: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Mark the nodes that make_fx records in a `with` block with a phase, unless they have one, and modules."""
     mode = part_of_torch(PROXIES, "get_proxy_mode", "the graph of a step")()
     nodes = mode.tracer.graph.nodes
     last = next(iter(reversed(nodes)), None)
@@ -100,10 +101,12 @@ def _marked(phase: str) -> Iterator[None]:
         if node is last:
             break
         node.meta.setdefault(PHASE, phase)
+        if calls is not None:
+            node.meta[_CALLS] = calls
 
 
 class _Replay(fxcore.Interpreter):
-    """Runs a recorded step on other state, and marks the nodes of the new trace with the phases of the record."""
+    """Runs a recorded step on other state, and marks the new trace with the phases and modules of the record."""
 
     def __init__(self, recorded: fxcore.GraphModule, state: Mapping[str, torch.Tensor]) -> None:
         super().__init__(recorded)
@@ -114,8 +117,8 @@ class _Replay(fxcore.Interpreter):
         return self._state[target] if target in self._state else super().get_attr(target, args, kwargs)
 
     def run_node(self, n: fxcore.Node) -> Any:
-        """Run a node in its phase."""
-        with _marked(n.meta.get(PHASE, "forward")):
+        """Run a node in its phase and its calls of modules."""
+        with _marked(n.meta.get(PHASE, "forward"), n.meta.get(_CALLS)):
             return super().run_node(n)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -163,8 +166,44 @@ def _name_inputs(placeholders: list[fxcore.Node], names: list[str]) -> None:
 
 
 def _mark_phases(graph: fxcore.Graph) -> None:
-    """Put the phases where documents and costs look for modules; the writes into state at the end are an `update`."""
+    """Put the phases where documents and costs look for modules; the writes into state at the end are an `update`.
+
+    The forward has the paths of the model. The paths of other phases begin with the phase, also those of parameters in
+    the optimizer. The state is read where it is needed first, so that equal layers are equal blocks.
+    """
+    places = _places_in_optimizer(graph)
     for node in graph.nodes:
         if node.op == "call_function":
             phase = node.meta.setdefault(PHASE, "update")
-            node.meta["nn_module_stack"] = {phase: (phase, "pytest_fxgraph.TrainStep")}
+            calls = node.meta.get(_CALLS) or {}
+            if phase in ("optimizer", "update"):
+                calls = {place: (place, "torch.nn.Parameter")} if (place := places.get(node)) else {}
+            if phase != "forward":
+                calls = {f"{phase}.{key}": (f"{phase}.{path}", kind) for key, (path, kind) in calls.items()}
+            node.meta[_CALLS] = {phase: (phase, "pytest_fxgraph.TrainStep"), **calls}
+    order = {node: place for place, node in enumerate(graph.nodes)}
+    for node in [node for node in graph.nodes if node.op == "get_attr" and node.users]:
+        reader = min(node.users, key=order.__getitem__)
+        reader.prepend(node)
+        node.meta.update({key: reader.meta[key] for key in (PHASE, _CALLS) if key in reader.meta})
+
+
+def _places_in_optimizer(graph: fxcore.Graph) -> dict[fxcore.Node, str]:
+    """Return the parameter for which each operator of the optimizer computes, and the state that an update writes.
+
+    An operator for several parameters has no place.
+    """
+    read = {str(node.target): node for node in graph.nodes if node.op == "get_attr"}
+    # The optimizer's state has the path of its parameter between the holder's name and its own.
+    inner = {path: path.partition(".")[2].rpartition(".")[0] for path in read}
+    owners = {node: inner[path] if inner[path] in read else path for path, node in read.items()}
+    places: dict[fxcore.Node, str] = {}
+    for node in graph.nodes:
+        phase = node.meta.get(PHASE)
+        if phase == "optimizer":
+            known = {owners[each] for each in node.all_input_nodes if each in owners}
+            if len(known) == 1:
+                owners[node] = places[node] = known.pop()
+        elif phase in (None, "update") and node.op == "call_function":
+            places[node] = str(node.args[0].target)  # of a `copy_` into a read of the state
+    return places

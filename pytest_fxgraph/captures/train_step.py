@@ -6,7 +6,7 @@ import contextlib
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -20,6 +20,16 @@ PHASE = "phase"  # key of `node.meta` in the graph of a step: the part of the st
 # The parts of a step, in the order in which they run; the nodes of a step's graph are marked with them.
 PHASES = ("forward", "loss", "backward", "optimizer", "update")
 _Phase = Callable[[str], contextlib.AbstractContextManager[object]]
+
+
+class Parts(NamedTuple):
+    """What a step is made of."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    loss: Callable[..., torch.Tensor] | None
+    steps: int  # that a check runs
+    modes: list[tuple[nn.Module, bool]]  # of all modules of the model: whether they train
 
 
 class TrainStep(nn.Module):
@@ -37,11 +47,7 @@ class TrainStep(nn.Module):
     momentum of SGD begins with zeros. Raises SubjectError for an optimizer whose step is no function of tensors.
     """
 
-    model: nn.Module
-    optimizer_object: torch.optim.Optimizer
-    loss: Callable[..., torch.Tensor] | None
-    steps: int
-    modes: list[tuple[nn.Module, bool]]
+    parts_of_step: Parts  # one attribute, because the others are the model's: many models have a part named `model`
 
     def __init__(
         self,
@@ -56,8 +62,8 @@ class TrainStep(nn.Module):
             raise ValueError(f"steps must be a whole number of at least 1, got {steps!r}")
         made = optimizer if isinstance(optimizer, torch.optim.Optimizer) else optimizer(model.parameters())
         # Not registered: the state has the paths that it has in the model.
-        self.__dict__.update(model=model, optimizer_object=made, loss=loss, steps=steps)
-        self.__dict__["modes"] = [(module, module.training) for module in model.modules()]
+        modes = [(module, module.training) for module in model.modules()]
+        self.__dict__["parts_of_step"] = Parts(model, made, loss, steps, modes)
         self.__dict__["train"] = _refuse_mode  # in the instance, where checks look for a module with one mode
         self._parameters, self._buffers = model._parameters, model._buffers
         self._non_persistent_buffers_set = model._non_persistent_buffers_set
@@ -73,35 +79,37 @@ class TrainStep(nn.Module):
         self._modules[self._free_name("optimizer")] = holder
 
     def _free_name(self, name: str) -> str:
-        return self._free_name(f"{name}_") if hasattr(self.model, name) else name
+        return self._free_name(f"{name}_") if hasattr(self.parts_of_step.model, name) else name
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Run one step and return its loss."""
-        return self.run(args, kwargs, lambda name: contextlib.nullcontext())
+        return self.run_phases(args, kwargs, lambda name: contextlib.nullcontext())
 
-    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], phase: _Phase) -> torch.Tensor:
+    def run_phases(self, args: Sequence[Any], kwargs: Mapping[str, Any], phase: _Phase) -> torch.Tensor:
         """Run one step, each part inside of the context that `phase` makes of its name. No gradients stay."""
+        model, optimizer, loss_function, *_ = self.parts_of_step
         of_model, of_loss = self._parted(args, kwargs)
         parameters = list(self.parameters())
         with torch.inference_mode(False), torch.enable_grad(), self._modes_of_step():
             _without_gradients(parameters)
             with phase("forward"):
-                outputs = self.model(*of_model[0], **of_model[1])
+                outputs = model(*of_model[0], **of_model[1])
             with phase("loss"):
-                loss = summed(outputs) if self.loss is None else self.loss(outputs, *of_loss[0], **of_loss[1])
+                loss = summed(outputs) if loss_function is None else loss_function(outputs, *of_loss[0], **of_loss[1])
             with phase("backward"):
                 torch.autograd.backward(loss)
-            with phase("optimizer"), _as_compiled(self.optimizer_object):
-                self.optimizer_object.step()
+            with phase("optimizer"), _as_compiled(optimizer):
+                optimizer.step()
             _without_gradients(parameters)
             return loss.detach()
 
     def input_names(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
         """Return a name for each leaf of a step's arguments: of the model's parameter or the loss's, with its path."""
+        model, _, loss, *_ = self.parts_of_step
         of_model, of_loss = self._parted(args, kwargs)
-        named = {**_bound(self.model.forward, *of_model)}
-        if self.loss is not None:
-            function = self.loss.forward if isinstance(self.loss, nn.Module) else self.loss
+        named = {**_bound(model.forward, *of_model)}
+        if loss is not None:
+            function = loss.forward if isinstance(loss, nn.Module) else loss
             named |= dict([*_bound(function, (None, *of_loss[0]), of_loss[1]).items()][1:])
         places: dict[int, str] = {}
         for name, value in named.items():
@@ -112,7 +120,8 @@ class TrainStep(nn.Module):
 
     def _parted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Part the arguments into the model's and the loss's, positional and by name each."""
-        names = [] if self.loss is None else _required_after_first(self.loss)
+        loss = self.parts_of_step.loss
+        names = [] if loss is None else _required_after_first(loss)
         by_name = {name: kwargs[name] for name in names if name in kwargs}
         count = max(len(args) - (len(names) - len(by_name)), 0)
         rest = {name: value for name, value in kwargs.items() if name not in by_name}
@@ -121,13 +130,14 @@ class TrainStep(nn.Module):
     @contextlib.contextmanager
     def _modes_of_step(self) -> Iterator[None]:
         """Run the model in the mode of when the step was made, whatever a check sets: a step is of training."""
-        before = [module.training for module, _ in self.modes]
+        modes = self.parts_of_step.modes
+        before = [module.training for module, _ in modes]
         try:
-            for module, mode in self.modes:
+            for module, mode in modes:
                 module.training = mode
             yield
         finally:
-            for (module, _), mode in zip(self.modes, before, strict=True):
+            for (module, _), mode in zip(modes, before, strict=True):
                 module.training = mode
 
 
@@ -145,7 +155,7 @@ STEPS = "fxgraph_steps"  # key in the meta of a step's graph: the number of step
 def steps_of(model: Any) -> int | None:
     """Return the number of steps that a check of a step, or of a step's graph, runs; None for any other model."""
     if isinstance(model, TrainStep):
-        return int(model.steps)
+        return model.parts_of_step.steps
     meta = getattr(model, "meta", None)
     return meta.get(STEPS) if isinstance(meta, dict) else None
 

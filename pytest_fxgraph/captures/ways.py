@@ -15,7 +15,7 @@ from pytest_fxgraph.captures.capture import Capture, Ranges, named_bounds
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.inductor import capture_by_inductor
 from pytest_fxgraph.captures.module_paths import module_paths_noted
-from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
+from pytest_fxgraph.captures.request import CaptureRequest, copied_call, independent_call, left_as_it_was
 from pytest_fxgraph.captures.state_names import (
     named_inputs_of_aot,
     reassembled,
@@ -57,7 +57,7 @@ def _by_symbolic_trace(request: CaptureRequest) -> Capture:
 
 def _by_export(request: CaptureRequest) -> Capture:
     """Export a model, whole or not at all."""
-    args, kwargs = copied_call(request.calls[0])
+    args, kwargs = independent_call(request.calls[0])
     model = request.model if isinstance(request.model, nn.Module) else FunctionModule(request.model)
     try:
         program = torch.export.export(model, args, dict(kwargs), dynamic_shapes=request.dynamic_shapes, strict=False)
@@ -78,7 +78,7 @@ def _by_make_fx(request: CaptureRequest) -> Capture:
     """
     if request.dynamic_shapes not in (None, True):
         raise CaptureError("frontend='make_fx' makes all sizes symbolic or none; give dynamic_shapes=True")
-    args, kwargs = copied_call(request.calls[0])
+    args, kwargs = independent_call(request.calls[0])
     if isinstance(request.model, TrainStep):
         return _graph_of_step(request, args, dict(kwargs))
     step = request.step or (Step() if exchanges_parameters(request.model) else None)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from pytest_fxgraph import capture
 from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
@@ -167,3 +168,16 @@ def test_a_capture_sees_its_mode_and_leaves_the_modes_of_the_model(mode, trains)
         assert model[1].training is (mode == "train")
 
     assert [module.training for module in model] == [True, False]
+
+
+class Weighted(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * 2 - y
+
+
+@pytest.mark.parametrize("frontend", ["export", "make_fx"])
+def test_a_tensor_given_twice_is_two_inputs(frontend: str) -> None:
+    graph = capture(Weighted(), (TWO, TWO), frontend=frontend).graphs[0]
+
+    assert torch.equal(graph(TWO, ONE.expand(2)), torch.ones(2))
+    assert torch.equal(graph(TWO, TWO * 5), TWO * -3)

@@ -22,7 +22,7 @@ from fixtures.train_steps import (
     tied_inputs,
     tied_step,
 )
-from pytest_fxgraph import TrainStep, assert_equivalent, capture, diff_graphs
+from pytest_fxgraph import TrainStep, assert_equivalent, assert_graph_matches_golden, capture, diff_graphs
 from pytest_fxgraph.captures.train_step import PHASE, PHASES
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.errors import CaptureError, ChoiceError, MismatchError
@@ -159,7 +159,7 @@ def test_capture_leaves_model_optimizer_and_generators_as_they_were():
     for name, value in step.state_dict().items():
         assert torch.equal(value, before[name]), name
     assert torch.equal(torch.get_rng_state(), generator)
-    assert not any(group["capturable"] for group in step.optimizer_object.param_groups)
+    assert not any(group["capturable"] for group in step.parts_of_step.optimizer.param_groups)
     assert not torch.compiler.is_compiling()
     assert all(parameter.grad is None for parameter in step.parameters())
 
@@ -167,11 +167,11 @@ def test_capture_leaves_model_optimizer_and_generators_as_they_were():
 def test_calls_of_the_graph_train_the_model():
     step = net_step("momentum")
     graph = graph_of(step)
-    before = step.model.up.weight.detach().clone()
+    before = step.parts_of_step.model.up.weight.detach().clone()
     losses = [float(graph(*net_inputs())) for _ in range(20)]
 
     assert losses[-1] < losses[0]
-    assert not torch.equal(step.model.up.weight, before)
+    assert not torch.equal(step.parts_of_step.model.up.weight, before)
 
 
 def with_loss(graph_module, function):
@@ -245,7 +245,48 @@ def test_the_text_shows_phases_and_updates():
     document = build_document(graph_of(net_step("sgd")), sources=False)
     scopes = {node.scope for node in document.nodes if node.scope}
 
-    assert {"forward", "loss", "backward", "optimizer", "update"} <= scopes
+    assert {"loss", "backward.up", "optimizer.up.weight", "update.norm.running_mean", "up"} <= scopes
+
+
+class Layers(nn.Module):
+    """A model whose part has a name that a step has, too; its layers are equal."""
+
+    def __init__(self, count=4):
+        super().__init__()
+        self.model = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(count)])
+
+    def forward(self, x):
+        return self.model(x)
+
+
+def test_nodes_have_the_modules_and_parameters_below_their_phase():
+    step = TrainStep(Layers(2), lambda parameters: torch.optim.Adam(parameters), functional.mse_loss)
+    x = torch.rand(3, 4)
+    document = build_document(graph_of(step, (x, x)), sources=False)
+    scopes = {node.target: node.scope for node in document.nodes}
+
+    assert scopes["aten.addmm.default"] == "model.1.0"
+    assert scopes["aten.threshold_backward.default"] == "backward.model.0.1"
+    assert scopes["aten.addcdiv.default"] == "optimizer.model.1.0.bias"
+
+
+def test_equal_layers_are_written_once(tmp_path):
+    def lines(count):
+        step = TrainStep(Layers(count), lambda parameters: torch.optim.Adam(parameters), functional.mse_loss)
+        path = tmp_path / f"{count}.yaml"
+        assert_graph_matches_golden(step, path, example_inputs=(torch.rand(3, 4), torch.rand(3, 4)), update=True)
+        return len(path.read_text().splitlines())
+
+    # A layer adds a call for forward, backward, optimizer and both kinds of updates, in graph and code, and its state.
+    assert lines(8) - lines(5) <= 3 * 14
+
+
+def test_one_tensor_can_be_an_input_of_the_model_and_of_the_loss():
+    x = torch.rand(3, 4)
+    step = TrainStep(Layers(1), lambda parameters: torch.optim.SGD(parameters), functional.mse_loss)
+    graph = graph_of(step, (x, x)).graph
+
+    assert [node.name for node in graph.nodes if node.op == "placeholder"] == ["x", "target"]
 
 
 def test_symbolic_sizes_are_refused():

@@ -45,7 +45,7 @@ def test_the_state_has_the_paths_of_the_model_and_of_the_optimizer():
         "down.bias",
     ]
     assert "optimizer.up.weight.momentum_buffer" in dict(step.named_buffers())
-    assert step.get_parameter("up.weight") is step.model.up.weight
+    assert step.get_parameter("up.weight") is step.parts_of_step.model.up.weight
 
 
 def test_a_rate_that_is_a_tensor_is_state():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.graph_index import GraphIndex
 
-_SCOPE = "update"  # of the nodes that write the state of a step
+_SCOPE = "update."  # of the nodes that write the state of a step
 
 
 def changed_updates(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -36,7 +36,7 @@ def changed_updates(graph: ComparedGraph) -> Iterator[Occurrence]:
 def _updated(index: GraphIndex, position: int) -> str:
     """Return the path of the state that a node writes at the end of a step; "" for any other node."""
     node, inputs = index.nodes[position], index.inputs[position]
-    if node.scope != _SCOPE or node.target != "aten.copy_.default" or not inputs:
+    if not (node.scope or "").startswith(_SCOPE) or node.target != "aten.copy_.default" or not inputs:
         return ""
     written = index.nodes[inputs[0]]
     return written.target if written.op == "get_attr" else ""
