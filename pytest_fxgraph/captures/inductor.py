@@ -135,6 +135,11 @@ class _Recording:
             self._state = own  # a backward is compiled after the forwards of other graphs
 
         def on_kernels(kind: str, graph: Any, plan: KernelPlan | Unavailable) -> None:
+            # Torch runs no pass on a graph without calls, such as the backward of a sum, and generates no program.
+            if isinstance(plan, Unavailable) and not any(node.op.startswith("call") for node in graph.graph.nodes):
+                plan = KernelPlan(())
+            if not self._steps:
+                self.on_pass("post-grad", "", graph)
             self.compiled.append(InductorGraph(kind, tuple(self._steps), plan))
             self._steps = []
 
