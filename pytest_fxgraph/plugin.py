@@ -199,9 +199,12 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the outcomes of the attempt on the report. A worker sends reports, and nothing else of a test."""
     report = yield
+    attempt = begun_attempt(item)
     if call.excinfo is not None:
         _attach_failure(item, call.excinfo.value, report)
-    attempt = begun_attempt(item)
+        attempt = begun_attempt(item)
+    elif attempt is None:
+        return report
     if attempt is not None:
         report.sections += attempt.sections
         attempt.sections.clear()
