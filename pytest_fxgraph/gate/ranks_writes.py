@@ -16,7 +16,7 @@ import pytest
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.gate.attempt import given_fields
 from pytest_fxgraph.gate.paths import shown, within_folder
-from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_path
+from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_path, received_path
 from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
 from pytest_fxgraph.ranks.world import ranks_text
 from pytest_fxgraph.report.outcome import Outcome
@@ -45,7 +45,7 @@ class TestOutcome:
 
 @dataclass
 class GatheredGoldens:
-    """What rank 0 takes in place of the outcomes of all ranks, and the variants that no rank needs any more."""
+    """What rank 0 takes in place of the outcomes of all ranks, and the files for ranks that no rank needs any more."""
 
     taken: list[TestOutcome]
     outdated: list[PurePosixPath]
@@ -68,6 +68,14 @@ def gathered_goldens(
             _divide(within_folder(str(golden), config), family, store, config, found)
         else:
             _join(family, found)
+        if config.getoption("fx_received"):
+            kept = {each.outcome.golden for each in found.taken if each.outcome.received is not None}
+            received = rank_variants(store, within_folder(str(golden), config), received=True)
+            found.outdated += [
+                received_path(path)
+                for path, ranks in received.items()
+                if ranks <= family.keys() and shown(path, config) not in kept
+            ]
     return found
 
 
