@@ -67,7 +67,7 @@ def gathered_goldens(
         if is_update and all(each.outcome.is_file for outcomes in family.values() for each in outcomes):
             _divide(within_folder(str(golden), config), family, store, config, found)
         else:
-            _join(family, found)
+            _join(family, found, store, config)
         if config.getoption("fx_received"):
             kept = {each.outcome.golden for each in found.taken if each.outcome.received is not None}
             received = rank_variants(store, within_folder(str(golden), config), received=True)
@@ -79,7 +79,9 @@ def gathered_goldens(
     return found
 
 
-def _join(family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens) -> None:
+def _join(
+    family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens, store: GoldenStore, config: pytest.Config
+) -> None:
     """Take the outcomes of the lowest rank, and of other ranks those that differ from it."""
     first, *others = sorted(family)
     found.taken += family[first]
@@ -96,11 +98,15 @@ def _join(family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens) -
                 )
                 continue
             known.append(_facts(outcome))
-            golden = outcome.golden
+            golden, digest = outcome.golden, outcome.expected_digest
             if outcome.received is not None:
                 golden = str(ranks_path(golden_of_all_ranks(PurePosixPath(golden)), str(rank)))
+                current = _content(store, within_folder(golden, config))
+                digest = None if current is None else golden_digest(current.encode())
             headline = outcome.headline and f"rank {rank}: {outcome.headline}"
-            found.taken.append(replace(each, outcome=replace(outcome, golden=golden, headline=headline)))
+            found.taken.append(
+                replace(each, outcome=replace(outcome, golden=golden, headline=headline, expected_digest=digest))
+            )
 
 
 def _facts(outcome: Outcome) -> tuple[Any, ...]:

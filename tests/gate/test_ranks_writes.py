@@ -101,7 +101,7 @@ def test_ranks_that_differ_have_variants_and_ranks_that_agree_one_golden(pyteste
     ]
     # The received files of ranks are accepted as their own variants, and a run of ranks that agree removes them.
     accepted = subprocess.run(
-        [sys.executable, "-c", "from pytest_fxgraph.command.main import main; main()", "accept", "--all"],
+        [sys.executable, "-c", "from pytest_fxgraph.command.main import main; main()", "accept", "*"],
         cwd=pytester.path,
         capture_output=True,
         text=True,
@@ -220,10 +220,11 @@ def test_a_received_file_of_ranks_that_agree_again_is_removed(pytester):
     config, store = pytester.parseconfigure("--fx-received"), GoldenStore(pytester.path / "golden")
     for name in ("test_f.yaml", *(f"test_f@ranks-{ranks}.received.yaml" for ranks in ("1", "2", "7"))):
         store.write(f"test_x/{name}", "old")
-    mismatch = outcome(status="mismatch", headline="y", received="new", passed=False)
+    mismatch = outcome(status="mismatch", headline="y", received="new", expected_digest="of test_f", passed=False)
     found = gathered_goldens({0: [outcome()], 1: [mismatch], 2: [outcome()]}, store, config)
     assert [each.name for each in found.outdated] == ["test_f@ranks-2.received.yaml"]
-    assert [each.outcome.golden for each in found.taken][1:] == ["golden/test_x/test_f@ranks-1.yaml"]
+    taken = [(each.outcome.golden, each.outcome.expected_digest) for each in found.taken]
+    assert taken[1:] == [("golden/test_x/test_f@ranks-1.yaml", None)]  # `accept` makes a new golden of it
 
 
 def test_two_texts_for_one_inline_golden_are_an_error(gather):
