@@ -62,9 +62,7 @@ def test_targets_are_functions_classes_method_names_and_globs(query, target, cou
 def test_an_absent_operator_passes_and_a_present_one_is_listed(query):
     query.absent("aten.batch_norm*")
 
-    with pytest.raises(
-        AssertionError, match=r"\*relu must be absent, and 3 nodes of the graph call it: relu \(torch.relu\)"
-    ):
+    with pytest.raises(AssertionError, match=r"\*relu must be absent, and 3 nodes call it: relu \(torch.relu\)"):
         query.absent("*relu")
 
 
@@ -130,7 +128,7 @@ def test_graphs_inside_the_graph_are_looked_into_unless_told_not_to():
     assert OpsQuery(gm).counts() == {"torch.sin": 1, "torch.nn.ReLU": 1, "torch.nn.Tanh": 1}
     assert OpsQuery(gm, recursive=False).count(nn.ReLU) == 0
     with pytest.raises(
-        AssertionError, match=r"torch.nn.ReLU must be absent, and 1 nodes .*: inner/_0 \(torch.nn.ReLU\)"
+        AssertionError, match=r"torch.nn.ReLU must be absent, and 1 node calls it: inner/_0 \(torch.nn.ReLU\)"
     ):
         OpsQuery(gm).absent(nn.ReLU)
 

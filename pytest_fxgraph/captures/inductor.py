@@ -12,7 +12,7 @@ import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.dynamo import DynamoRecording
-from pytest_fxgraph.captures.inductor_internals import compile_with_inductor, inductor_watched
+from pytest_fxgraph.captures.inductor_internals import compile_with_inductor, in_order, inductor_watched
 from pytest_fxgraph.captures.kernels import Kernel, KernelPlan, refuse_unfused
 from pytest_fxgraph.captures.pattern_uses import PatternUse, check_fired, patterns_watched
 from pytest_fxgraph.captures.request import CaptureRequest
@@ -113,7 +113,7 @@ class InductorCapture(Capture):
 
 
 def _texts(kind: str, plan: KernelPlan) -> list[str]:
-    return [f"{'backward ' * (kind == 'backward')}{kernel.text}" for kernel in plan.kernels]
+    return [kernel.line("backward " * (kind == "backward")).text for kernel in plan.kernels]
 
 
 class _Recording:
@@ -135,6 +135,11 @@ class _Recording:
             self._state = own  # a backward is compiled after the forwards of other graphs
 
         def on_kernels(kind: str, graph: Any, plan: KernelPlan | Unavailable) -> None:
+            # Torch runs no pass on a graph without calls, such as the backward of a sum, and generates no program.
+            if isinstance(plan, Unavailable) and not any(node.op.startswith("call") for node in graph.graph.nodes):
+                plan = KernelPlan(())
+            if not self._steps:
+                self.on_pass("post-grad", "", graph)
             self.compiled.append(InductorGraph(kind, tuple(self._steps), plan))
             self._steps = []
 
@@ -155,7 +160,7 @@ class _Recording:
         )  # fmt: skip
         self._seen = facts
         if is_change or not self._steps:
-            graph = interop.from_torch(graph_module)
+            graph = interop.from_torch(in_order(graph_module))
             with_named_state(graph, self._names(graph, phase), self.request.model)
         else:
             graph = self._steps[-1].graph

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import operator
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import cache, partial, wraps
 from typing import Any
 from unittest import mock
 
@@ -149,6 +151,28 @@ def _watched_pass(function: Any, current: list[tuple[str, Any]], on_pass: OnPass
     return watched
 
 
+def in_order(graph_module: Any) -> Any:
+    """Return a graph module in which each node stands behind its inputs; a copy if some do not.
+
+    Replacements of patterns break the order, and torch mends it several passes later.
+    """
+    placed: dict[Any, None] = {}
+    for node in graph_module.graph.nodes:
+        waiting = [node]
+        while waiting:
+            inputs = [each for each in waiting[-1].all_input_nodes if each not in placed]
+            waiting += inputs
+            if not inputs:
+                placed[waiting.pop()] = None
+    if [*placed] == [*graph_module.graph.nodes]:
+        return graph_module
+    made = torch.fx.Graph()
+    copies: dict[Any, Any] = {}
+    for node in placed:
+        copies[node] = made.node_copy(node, copies.__getitem__)
+    return torch.fx.GraphModule(graph_module, made)
+
+
 def compile_with_inductor(
     graph_module: Any,
     examples: Sequence[Any],
@@ -186,7 +210,7 @@ def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
             generated = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
             made.append(plan_of(graph, refused, generated[0]))
         except Exception as error:
-            made.append(Unavailable(f"Inductor generated no kernels: {type(error).__name__}: {error}"))
+            made.append(_no_kernels(error))
         raise _KernelsKnownError
 
     def note(self: Any, reason: str, *args: Any) -> Any:
@@ -202,8 +226,14 @@ def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
         except _KernelsKnownError:
             pass
         except Exception as error:
-            made.append(Unavailable(f"Inductor generated no kernels: {type(error).__name__}: {error}"))
+            made.append(_no_kernels(error))
     return made[-1] if made else Unavailable("Inductor made no program of this graph")
+
+
+def _no_kernels(error: Exception) -> Unavailable:
+    reason = f"Inductor generated no kernels: {type(error).__name__}: {error}".partition("\n")[0]
+    cure = "; max_autotune compiles kernels to measure them: install a C++ compiler, or turn max_autotune off"
+    return Unavailable(reason + cure * ("Compiler" in reason))
 
 
 # The scheduler's nodes.
@@ -211,11 +241,13 @@ def compiled_plan(compile_graph: Callable[[], Any]) -> KernelPlan | Unavailable:
 
 def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) -> KernelPlan:
     """Read the kernels of a lowered graph, and of the graphs inside it, from its scheduler."""
-    kernels, parts = _kernels(graph)
+    order = _Order.of(graph)
+    kernels, parts = _kernels(graph, order)
 
+    @cache  # a pair is refused several times, and a kernel in several pairs
     def nodes_of(text: str) -> tuple[str, ...]:
         found = [parts[name] for name in text.split("_") if name in parts]
-        return tuple(node.name for node in _computed_nodes(found, graph))
+        return tuple(node.name for node in _computed_nodes(found, graph, order))
 
     return KernelPlan(
         tuple(kernels),
@@ -226,15 +258,29 @@ def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) 
     )
 
 
-def _kernels(graph: Any) -> tuple[list[Kernel], dict[str, Any]]:
+@dataclass(frozen=True)
+class _Order:
+    """Facts about a graph that all of its kernels need."""
+
+    places: Mapping[Any, int]  # of the nodes of the graph
+    in_libraries: frozenset[Any]  # the nodes that calls of libraries compute
+
+    @classmethod
+    def of(cls, graph: Any) -> _Order:
+        calls = [node for node in _kernel_nodes(graph.scheduler.nodes) if node.is_extern()]
+        places = {node: place for place, node in enumerate(graph.graph.nodes)}
+        return cls(places, frozenset(end for call in calls for end in _end_nodes(call.node)))
+
+
+def _kernels(graph: Any, order: _Order) -> tuple[list[Kernel], dict[str, Any]]:
     """Return the kernels of a graph and of the graphs inside it, and the scheduler's nodes of the graph by name."""
     nodes = [*_kernel_nodes(graph.scheduler.nodes)]
     kernels = []
     with _part("virtualized", "V").set_graph_handler(graph):
         for node in nodes:
-            kernels.append(_kernel(node, graph))
+            kernels.append(_kernel(node, graph, order))
             for inner in _inner_graphs(node):
-                kernels += _kernels(inner)[0]
+                kernels += _kernels(inner, _Order.of(inner))[0]
     return kernels, {part.get_name(): part for node in nodes for part in node.get_nodes()}
 
 
@@ -255,13 +301,14 @@ def _kernel_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
             yield node
 
 
-def _kernel(node: Any, graph: Any) -> Kernel:
+def _kernel(node: Any, graph: Any, order: _Order) -> Kernel:
     parts = [*node.get_nodes()]
     read, written = _traffic(parts, graph)
     updates = [name for part in parts for output in part.get_outputs() for name in output.get_mutations()]
     origins = Origins(sources=False)
-    nodes = [FusedNode(each.name, _operator(each), origins.scope(each) or "") for each in _computed_nodes(parts, graph)]
-    return Kernel(_kind(node, parts), tuple(nodes), _target(node), read, written, tuple(dict.fromkeys(updates)))
+    computed = _computed_nodes(parts, graph, order)
+    nodes = tuple([FusedNode(each.name, _operator(each), origins.scope(each) or "") for each in computed])
+    return Kernel(_kind(node, parts), nodes, _target(node), read, written, tuple(dict.fromkeys(updates)))
 
 
 def _kind(node: Any, parts: Sequence[Any]) -> str:
@@ -288,7 +335,7 @@ def _target(node: Any) -> str:
     return str(getattr(node.node, "python_kernel_name", None) or getattr(node.node, "op_overload", "") or "")
 
 
-def _computed_nodes(parts: Sequence[Any], graph: Any) -> list[Any]:
+def _computed_nodes(parts: Sequence[Any], graph: Any, order: _Order) -> list[Any]:
     """Return the nodes of the graph that a kernel computes, in the order of the graph.
 
     Inductor's origins of a buffer also have nodes behind tensors that were stored later. The walk from the nodes at the
@@ -303,35 +350,39 @@ def _computed_nodes(parts: Sequence[Any], graph: Any) -> list[Any]:
     for part in parts:
         ends = _end_nodes(part.node)
         found.update(ends)
-        left, inside = [*ends], set() if part.is_extern() else _origins(part.node) - outside
+        # A kernel may end what another began, as the second half of a mean does.
+        left = [end for end in ends if end not in outside]
+        inside = set() if part.is_extern() else _origins(part.node) - outside
         while left:
-            reads = inside.intersection(left.pop().all_input_nodes)
+            reads = inside.intersection(map(_source, left.pop().all_input_nodes))
             found |= reads
             inside -= reads
             left += reads
-    ordered = [node for node in graph.graph.nodes if node in found and node.target is not operator.getitem]
-    elsewhere = set() if any(part.is_extern() for part in parts) else _nodes_of_libraries(graph)
+    if not found:  # a small constant, whose values stand in the program
+        found = {node for part in parts for node in getattr(part.node, "origins", ()) if node.op == "get_attr"}
+    ordered = sorted(found.intersection(order.places), key=order.places.__getitem__)
+    elsewhere = frozenset() if any(part.is_extern() for part in parts) else order.in_libraries
     return [node for node in ordered if node not in elsewhere and not _makes_view(node)] or ordered
-
-
-def _nodes_of_libraries(graph: Any) -> set[Any]:
-    nodes = [node for node in _kernel_nodes(graph.scheduler.nodes) if node.is_extern()]
-    return {end for node in nodes for end in _end_nodes(node.node)}
 
 
 def _origins(buffer: Any) -> set[Any]:
     origins = buffer.get_origins() if hasattr(buffer, "get_origins") else ()
-    return {node for node in origins if node.op == "call_function"}
+    return {_source(node) for node in origins if node.op == "call_function"}
 
 
 def _end_nodes(buffer: Any) -> list[Any]:
     """Return the node that made a buffer; if torch does not tell, the origins that no other origin reads."""
     last = getattr(buffer, "origin_node", None)
     if last is not None and last.op == "call_function":
-        return [last]
+        return [_source(last)]
     origins = _origins(buffer)
     called = [node for node in origins if node.target is getattr(buffer, "op_overload", operator)]
     return called or [node for node in origins if origins.isdisjoint(node.users)]
+
+
+def _source(node: Any) -> Any:
+    """Return the call of which a node takes one of several results; any other node itself."""
+    return node.args[0] if node.target is operator.getitem else node
 
 
 def _makes_view(node: Any) -> bool:
@@ -340,10 +391,16 @@ def _makes_view(node: Any) -> bool:
 
 
 def _operator(node: Any) -> str:
-    if hasattr(node.target, "overloadpacket"):
-        return str(node.target)
-    is_higher_order = isinstance(node.target, torch._ops.HigherOrderOperator)
-    return f"{'higher_order' if is_higher_order else 'operator'}.{node.target.__name__}"
+    target = node.target
+    if node.op == "get_attr":
+        return "constant"
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return str(target)
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{target.__name__}"
+    # A pass of Inductor may put its own lowering into the graph.
+    is_lowering = isinstance(target, partial)
+    return f"lowering.{target.func.__qualname__.split('.')[0]}" if is_lowering else f"operator.{target.__name__}"
 
 
 def _traffic(parts: Sequence[Any], graph: Any) -> tuple[int, int]:
@@ -351,8 +408,9 @@ def _traffic(parts: Sequence[Any], graph: Any) -> tuple[int, int]:
     inside = {part.get_name() for part in parts}
     written = {buffer.get_name(): buffer for part in parts for buffer in part.get_outputs()}
     kept = {name for name, buffer in written.items() if not _is_internal(buffer, inside)}
-    reads = [dep for part in parts for dep in part.read_writes.reads if dep.name not in written]
-    writes = [dep for part in parts for dep in part.read_writes.writes if dep.name in kept]
+    loops = [(part, _elements(part, graph)) for part in parts]
+    reads = [(dep, most) for part, most in loops for dep in part.read_writes.reads if dep.name not in written]
+    writes = [(dep, most) for part, most in loops for dep in part.read_writes.writes if dep.name in kept]
     items = [user.node for buffer in written.values() for user in buffer.users if _is_item(user.node)]
     several = sum(_size_of(output.get_name(), graph) for item in items for output in item.get_outputs())
     return _bytes(reads, graph), _bytes(writes, graph) + several
@@ -367,20 +425,35 @@ def _is_internal(buffer: Any, inside: set[str]) -> bool:
     return all(user.get_name() in inside for user in buffer.users) and bool(buffer.users)
 
 
-def _bytes(deps: Iterable[Any], graph: Any) -> int:
-    """Add the bytes behind dependencies: of each tensor at most its size."""
-    found: dict[str, int] = {}
-    for dep in deps:
+def _elements(part: Any, graph: Any) -> float:
+    """Return the number of rounds of a loop nest; infinity for other nodes of the scheduler."""
+    if type(part).__name__ != "SchedulerNode":
+        return math.inf
+    return _hint(math.prod(size for sizes in part.get_ranges() for size in sizes), graph)
+
+
+def _bytes(deps: Iterable[tuple[Any, float]], graph: Any) -> int:
+    """Add the bytes behind dependencies: of each tensor at most its size, of each dependency one element per round.
+
+    Without the rounds, a loop that reads some rows of a table would count as a reader of the whole table.
+    """
+    found: dict[str, float] = {}
+    for dep, rounds in dict.fromkeys(deps):
         if type(dep).__name__ != "WeakDep":
-            found[dep.name] = found.get(dep.name, 0) + int(dep.numbytes_hint())
-    return sum(min(size, _size_of(name, graph) or size) for name, size in found.items())
+            most = rounds * graph.get_dtype(dep.name).itemsize if rounds < math.inf else rounds
+            found[dep.name] = found.get(dep.name, 0) + min(int(dep.numbytes_hint()), most)
+    return sum(int(min(size, _size_of(name, graph) or size)) for name, size in found.items())
+
+
+def _hint(size: Any, graph: Any) -> int:
+    hint = getattr(graph.sizevars, "optimization_hint", None) or graph.sizevars.size_hint
+    return int(hint(size, fallback=0))
 
 
 def _size_of(name: str, graph: Any) -> int:
     """Return the bytes of a tensor; 0 for other values."""
-    hint = getattr(graph.sizevars, "optimization_hint", None) or graph.sizevars.size_hint
     try:
-        return int(hint(graph.get_numel(name), fallback=0)) * int(graph.get_dtype(name).itemsize)
+        return _hint(graph.get_numel(name), graph) * int(graph.get_dtype(name).itemsize)
     except (NotImplementedError, KeyError, AttributeError):  # no tensor, or a layout without a size
         return 0
 

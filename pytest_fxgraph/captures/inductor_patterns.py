@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -58,27 +58,42 @@ def _with_values(leaf: Any, generator: torch.Generator) -> Any:
 def patterns_of(pattern_pass: Any) -> Iterator[InductorPattern]:
     """Yield the patterns of a PatternMatcherPass, each once, in the order of registration."""
     examples = _examples_by_pattern()
+    for entry, operators in entries_of(pattern_pass):
+        held = closure_of(entry.extra_check)
+        yield InductorPattern(
+            name_of(entry),
+            tuple(operators),
+            entry,
+            held.get("search_fn"),
+            held.get("replace_fn"),
+            examples.get(id(entry.pattern)),
+            held.get("scalar_workaround"),
+            getattr(held.get("trace_fn"), "__name__", "") == "joint_fwd_bwd",
+        )
+
+
+def entries_of(pattern_pass: Any) -> Iterable[tuple[Any, list[str]]]:
+    """Return the entries of a PatternMatcherPass, each once, with the operators of their patterns' last calls."""
     entries: dict[int, tuple[Any, list[str]]] = {}
     for (_, target), found in pattern_pass.patterns.items():
         for entry in found:
             entries.setdefault(id(entry), (entry, []))[1].append(str(target))
-    for entry, operators in entries.values():
-        handler = getattr(entry, "handler", None)
-        if handler is not None:
-            yield InductorPattern(getattr(handler, "__name__", repr(handler)), tuple(operators), entry)
-            continue
-        held = inspect.getclosurevars(entry.extra_check).nonlocals if inspect.isfunction(entry.extra_check) else {}
-        search, replacement, trace = held.get("search_fn"), held.get("replace_fn"), held.get("trace_fn")
-        yield InductorPattern(
-            str(getattr(entry, "pattern_name", None) or getattr(search, "__name__", repr(entry.pattern))),
-            tuple(operators),
-            entry,
-            search,
-            replacement,
-            examples.get(id(entry.pattern)),
-            held.get("scalar_workaround"),
-            getattr(trace, "__name__", "") == "joint_fwd_bwd",
-        )
+    return entries.values()
+
+
+def name_of(entry: Any) -> str:
+    """Return the name of an entry: of its registration, or of the function that is searched for or called."""
+    search = closure_of(entry.extra_check).get("search_fn")
+    name = getattr(entry, "pattern_name", None) or getattr(getattr(search, "func", search), "__name__", None)
+    # Many handlers of torch are named "fn", and their outer functions tell them apart.
+    handler = getattr(getattr(entry, "handler", None), "__qualname__", "").replace("<locals>.", "")
+    return str(name or handler or repr(entry.pattern))
+
+
+def closure_of(function: Any) -> dict[str, Any]:
+    """Return the outer variables of a function; register_replacement keeps the user's functions there alone."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    return {name: cell.cell_contents for name, cell in zip(names, function.__closure__ or (), strict=True)}
 
 
 def _examples_by_pattern() -> dict[int, tuple[Any, ...]]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from pytest_fxgraph.document.kernel_lines import KernelLine
+
 # The kinds of kernels. A copy only loads and stores. A fallback runs an operator as eager does, because Inductor has no
 # lowering of it.
 POINTWISE, COPY, REDUCTION, TEMPLATE = "pointwise", "copy", "reduction", "template"
@@ -52,19 +54,20 @@ class Kernel:
         """The bytes that the kernel reads and writes."""
         return self.bytes_read + self.bytes_written
 
-    @property
-    def text(self) -> str:
-        """Return the golden's text: kind, called function, modules, operators and bytes, without generated names.
+    def line(self, phase: str = "") -> KernelLine:
+        """Return the golden's line: kind, called function, modules, operators and bytes, without generated names.
 
         Operators and modules stand in alphabetical order, and numbers in paths of modules are stars: equal kernels of
-        repeated blocks have equal texts.
+        repeated blocks have equal lines.
         """
-        called = f" {self.target}" if self.target else ""
-        paths = sorted({_NUMBER.sub("*", node.module) for node in self.nodes if node.module})
-        modules = f" in {', '.join(paths)}" if paths else ""
-        counted = sorted(Counter(map(_without_overload, self.operators)).items())
-        told = ", ".join(f"{name} x{times}" if times > 1 else name for name, times in counted) or "no operator"
-        return f"{self.kind}{called}{modules}: {told}; {self.bytes_read:,} B read, {self.bytes_written:,} B written"
+        modules = ", ".join(sorted({_NUMBER.sub("*", node.module) for node in self.nodes if node.module}))
+        counted = tuple(sorted(Counter(map(_without_overload, self.operators)).items()))
+        return KernelLine(phase, self.kind, self.target, modules, counted, self.bytes_read, self.bytes_written)
+
+    @property
+    def text(self) -> str:
+        """The text of the golden's line."""
+        return self.line().text
 
     def __repr__(self) -> str:
         called = f" {self.target}" if self.target else ""

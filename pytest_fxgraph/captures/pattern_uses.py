@@ -14,6 +14,7 @@ import torch
 
 from fxcore.errors import FxError
 from fxcore.node_data.targets import readable_target
+from pytest_fxgraph.captures.inductor_patterns import closure_of, entries_of, name_of
 from pytest_fxgraph.captures.torch_internals import part_of_torch
 from pytest_fxgraph.document.origins import Origins
 from pytest_fxgraph.errors import GateError
@@ -113,11 +114,11 @@ def patterns_watched() -> Iterator[list[PatternUse]]:
     def watched(self: Any, graph: Any) -> Any:
         inner = getattr(graph, "graph", graph)
         with contextlib.ExitStack() as stack:
-            for entry in _entries(self):
+            for entry, _ in entries_of(self):
                 if isinstance(entry.pattern, _WatchedPattern):  # a pass that applies itself to an inner graph
                     continue
                 if id(entry) not in found:
-                    use = PatternUse(_name_of(entry), getattr(self, "pass_name", None) or "")
+                    use = PatternUse(name_of(entry), getattr(self, "pass_name", None) or "")
                     found[id(entry)] = entry, use
                     uses.append(use)
                 use = found[id(entry)][1]
@@ -134,34 +135,13 @@ def patterns_watched() -> Iterator[list[PatternUse]]:
         yield uses
 
 
-def _entries(matcher: Any) -> list[Any]:
-    return [*{id(entry): entry for entries in matcher.patterns.values() for entry in entries}.values()]
-
-
-def _name_of(entry: Any) -> str:
-    given = getattr(entry, "pattern_name", None)
-    if given or not hasattr(entry, "handler"):
-        function = _closure_of(entry.extra_check).get("search_fn")
-        name = given or getattr(getattr(function, "func", function), "__name__", None)
-    else:
-        # Many handlers of torch are named "fn", and their outer functions tell them apart.
-        name = getattr(entry.handler, "__qualname__", "").replace("<locals>.", "")
-    return str(name or repr(entry.pattern))
-
-
-def _closure_of(function: Any) -> dict[str, Any]:
-    """Return the outer variables of a function; register_replacement keeps the user's functions there alone."""
-    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    return {name: cell.cell_contents for name, cell in zip(names, function.__closure__ or (), strict=True)}
-
-
 class _WatchedPattern:
     """Stands for the pattern of an entry while its pass runs, and notes each attempt."""
 
     def __init__(self, pattern: Any, entry: Any, use: PatternUse) -> None:
         self.pattern, self._use = pattern, use
         self._check, self._apply = entry.extra_check, entry.apply
-        self._open = ""  # the place of a match that nobody has judged yet
+        self._open: PatternMiss | None = None  # of a match that nobody has judged yet
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.pattern, name)
@@ -175,14 +155,14 @@ class _WatchedPattern:
         self._use.candidates += 1
         matched = self.pattern.match(node)
         if matched:
-            self._open = _place(node)
+            self._open = PatternMiss(_place(node), len(matched.nodes), (_BARRIER,))
         else:
             self._use.note_miss(_miss(self.pattern, node, matched))
         return matched
 
     def checked(self, matched: Any) -> Any:
         """Ask the entry's extra_check, and note the reason of a refusal."""
-        node, self._open = matched.output_nodes()[0], ""
+        node, self._open = matched.output_nodes()[0], None
         specific: list[Any] = []
         matcher = importlib.import_module(_MATCHER)
         convert = part_of_torch(_MATCHER, "fx_to_pattern", _NEEDED_FOR)
@@ -200,7 +180,7 @@ class _WatchedPattern:
 
     def _refusal(self, specific: Sequence[Any], node: Any, total: int) -> PatternMiss:
         """Return why extra_check refused: register_replacement compares with a pattern of the model's own shapes."""
-        outer = _closure_of(self._check)
+        outer = closure_of(self._check)
         if "search_fn" in outer:
             pattern = specific[0] if specific else outer.get("search_fn_pattern")
             if pattern is None:
@@ -221,9 +201,9 @@ class _WatchedPattern:
 
     def finish(self) -> None:
         """Note a match that the pass dropped before it asked extra_check."""
-        if self._open:
-            self._use.note_miss(PatternMiss(self._open, 0, (_BARRIER,)))
-        self._open = ""
+        if self._open is not None:
+            self._use.note_miss(self._open)
+        self._open = None
 
 
 def _note_absent(use: PatternUse, pattern: Any, graph: Any) -> None:

@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change, Difference, Edit, Site
 from pytest_fxgraph.document.capture_notes import KERNEL, finding_in_words, kernels_and_counts, key_of_refusal
+from pytest_fxgraph.document.kernel_lines import KernelLine
 from pytest_fxgraph.document.model import GraphDocument
 
-_LINE = re.compile(
-    r"(?P<phase>backward )?(?P<kind>\w+)(?: (?P<target>\S+))??(?: in (?P<modules>.+?))?: (?P<operators>.*); "
-    r"(?P<read>[\d,]+) B read, (?P<written>[\d,]+) B written\Z"
-)
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-
-
-class _Kernel(NamedTuple):
-    """A line of a golden in its parts; modules tell a reader where, and are not compared."""
-
-    phase: str  # "backward " or ""
-    kind: str
-    target: str
-    operators: tuple[tuple[str, int], ...]
-    read: int
-    written: int
-
-    @property
-    def bytes(self) -> int:
-        return self.read + self.written
-
-    @property
-    def counted(self) -> Counter[str]:
-        return Counter(dict(self.operators))
-
-    @property
-    def told(self) -> str:
-        """The operators with their numbers: "aten.add x2, aten.relu"."""
-        names = ", ".join(f"{name} x{times}" if times > 1 else name for name, times in self.operators)
-        return names or "no operator"
-
-    @property
-    def kernel(self) -> str:
-        called = f" {self.target}" if self.target else ""
-        return f"{self.phase}{self.kind} kernel{called}"
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A kernel that only one document has, with its line and its modules."""
+    """A kernel of a document without its modules, and its line with them."""
 
-    kernel: _Kernel
+    kernel: KernelLine
     text: str
     modules: str
 
@@ -68,8 +33,8 @@ def kernel_difference(expected: GraphDocument, obtained: GraphDocument) -> Diffe
     changes = {id(each): each.change("removed") for each in lost} | {id(each): each.change("added") for each in new}
     explained = _Explanations(lost, new, obtained.places)
     edits: dict[str, Edit] = {}
-    for text, parts in explained.found:
-        edit = edits.get(text) or Edit(KERNEL, text, (), (), (KERNEL, text))
+    for text, key, parts in explained.found:
+        edit = edits.get(text) or Edit(KERNEL, text, (), (), (KERNEL, key))
         where = next((part.modules for part in parts if part.modules), "")
         of_parts = tuple(changes[id(part)] for part in parts)
         edits[text] = replace(edit, sites=(*edit.sites, Site(where)), changes=(*edit.changes, *of_parts))
@@ -82,21 +47,8 @@ def kernel_difference(expected: GraphDocument, obtained: GraphDocument) -> Diffe
 
 def _kernels(document: GraphDocument) -> Iterator[_Found]:
     for text, times in kernels_and_counts(document.notes):
-        parts = _LINE.match(text)
-        if parts is None:  # of another release
-            kernel, modules = _Kernel("", text, "", (), 0, 0), ""
-        else:
-            sizes = [int(parts[name].replace(",", "")) for name in ("read", "written")]
-            operators = tuple(_operators(parts["operators"]))
-            kernel = _Kernel(parts["phase"] or "", parts["kind"], parts["target"] or "", operators, *sizes)
-            modules = parts["modules"] or ""
-        yield from (_Found(kernel, text, modules) for _ in range(times))
-
-
-def _operators(text: str) -> Iterator[tuple[str, int]]:
-    for each in text.split(", ") if text != "no operator" else ():
-        name, _, times = each.partition(" x")
-        yield name, int(times or 1)
+        line = KernelLine.from_text(text)
+        yield from (_Found(line._replace(modules=""), text, line.modules) for _ in range(times))
 
 
 def _without(kernels: Sequence[_Found], others: Sequence[_Found]) -> list[_Found]:
@@ -134,7 +86,7 @@ class _Explanations:
     def __init__(self, lost: Sequence[_Found], new: Sequence[_Found], reasons: Mapping[str, str]) -> None:
         self._lost, self._new = [*lost], [*new]
         self._reasons = reasons
-        self.found: list[tuple[str, list[_Found]]] = []
+        self.found: list[tuple[str, str, list[_Found]]] = []  # words, the words without sizes and reasons, kernels
         for each in lost:
             self._explain_split(each)
         for each in new:
@@ -144,17 +96,19 @@ class _Explanations:
                 self._explain_changed(each, is_partner)
         for kernels, is_added in ((self._new, True), (self._lost, False)):
             for each in kernels:
-                self.found.append((f"{finding_in_words(KERNEL, '', is_added=is_added)}: {each.text}", [each]))
+                words = finding_in_words(KERNEL, "", is_added=is_added)
+                self.found.append((f"{words}: {each.text}", f"{words}: {each.kernel.named}", [each]))
 
     def _explain_split(self, lost: _Found) -> None:
         parts = _parts_of(lost, self._new)
         if len(parts) < 2:
             return
         *others, first = sorted(parts, key=lambda part: part.kernel.counted.total())
-        ended = "; ".join(_named(part) for part in parts)
+        ended = "; ".join(part.kernel.named for part in parts)
         reason = next((told for other in others if (told := self._reason(first, other))), "")
         pair = f"{others[0].kernel.told} is no longer fused with {first.kernel.told}"
-        self._take(f"{pair}: one {lost.kernel.kernel} became {len(parts)}: {ended}{reason}", [lost], parts)
+        text = f"{pair}: one {lost.kernel.kernel} became {len(parts)}: {ended}"
+        self._take(text + reason, text, [lost], parts)
 
     def _explain_merge(self, new: _Found) -> None:
         parts = _parts_of(new, self._lost)
@@ -162,9 +116,10 @@ class _Explanations:
             return
         *others, first = sorted(parts, key=lambda part: part.kernel.counted.total())
         pair = f"{others[0].kernel.told} is now fused with {first.kernel.told}"
-        self._take(f"{pair}: {len(parts)} kernels became one {new.kernel.kernel}", parts, [new])
+        text = f"{pair}: {len(parts)} kernels became one {new.kernel.kernel}"
+        self._take(text, text, parts, [new])
 
-    def _explain_changed(self, lost: _Found, is_partner: Callable[[_Kernel, _Kernel], bool]) -> None:
+    def _explain_changed(self, lost: _Found, is_partner: Callable[[KernelLine, KernelLine], bool]) -> None:
         new = next(
             (
                 each
@@ -174,14 +129,14 @@ class _Explanations:
             None,
         )
         if new is not None:
-            self._take(_changed(lost.kernel, new.kernel), [lost], [new])
+            self._take(*_changed(lost.kernel, new.kernel), [lost], [new])
 
-    def _take(self, text: str, lost: list[_Found], new: list[_Found]) -> None:
+    def _take(self, text: str, key: str, lost: list[_Found], new: list[_Found]) -> None:
         for each in lost:
             self._lost.remove(each)
         for each in new:
             self._new.remove(each)
-        self.found.append((text, [*new, *lost]))
+        self.found.append((text, key, [*new, *lost]))
 
     def _reason(self, first: _Found, second: _Found) -> str:
         told = [
@@ -202,26 +157,23 @@ def _parts_of(whole: _Found, candidates: Sequence[_Found]) -> list[_Found]:
     return parts if not wanted else []
 
 
-def _same_operators(lost: _Kernel, new: _Kernel) -> bool:
+def _same_operators(lost: KernelLine, new: KernelLine) -> bool:
     return lost.operators == new.operators
 
 
-def _shared_operators(lost: _Kernel, new: _Kernel) -> bool:
+def _shared_operators(lost: KernelLine, new: KernelLine) -> bool:
     """Return whether the kernels share at least half of their operators."""
     shared = (lost.counted & new.counted).total()
     return 2 * shared >= max(lost.counted.total(), new.counted.total()) > 0
 
 
-def _changed(lost: _Kernel, new: _Kernel) -> str:
-    """Describe one kernel that took the place of another."""
+def _changed(lost: KernelLine, new: KernelLine) -> tuple[str, str]:
+    """Describe one kernel that took the place of another, with its bytes and without."""
     told = [f"{lost.kernel} became {new.kernel}"] if lost.kernel != new.kernel else []
     changed = [(lost.counted - new.counted, "without"), (new.counted - lost.counted, "with")]
-    told += [f"{word} {_Kernel('', '', '', tuple(names.items()), 0, 0).told}" for names, word in changed if names]
-    for before, after, word in ((lost.read, new.read, "reads"), (lost.written, new.written, "writes")):
-        told += [f"{word} {before:,} B -> {after:,} B"] if before != after else []
-    about = lost.told if lost.kernel != new.kernel else f"{lost.kernel} of {lost.told}"
-    return f"{about}: {', '.join(told)}"
-
-
-def _named(found: _Found) -> str:
-    return f"{found.kernel.kernel} of {found.kernel.told}"
+    told += [f"{word} {lost._replace(operators=tuple(names.items())).told}" for names, word in changed if names]
+    sized = [(lost.read, new.read, "reads"), (lost.written, new.written, "writes")]
+    sizes = [f"{word} {before:,} B -> {after:,} B" for before, after, word in sized if before != after]
+    directions = [f"{word} {'more' if before < after else 'less'}" for before, after, word in sized if before != after]
+    about = lost.told if lost.kernel != new.kernel else lost.named
+    return f"{about}: {', '.join(told + sizes)}", f"{about}: {', '.join(told or directions)}"

@@ -136,6 +136,8 @@ def _picture(outcome: Outcome) -> list[str]:
     expected, obtained = [*(graph_of(text, outcome.golden) for text in outcome.graphs), None, None][:2]
     if expected is None or (obtained is None and len(outcome.graphs) > 1):
         return []
+    if not any(document.nodes for document in (expected, obtained) if document is not None):
+        return []  # kernels alone
     text = mermaid_for_github(picture_of(expected, obtained, title=""), _BOXES)
     return [] if text is None else [*code_block(text.rstrip("\n"), "mermaid"), ""]
 

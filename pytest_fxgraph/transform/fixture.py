@@ -94,7 +94,8 @@ class FxTransform(CheckDefaults):
         model is traced and transformed again; the result of the first mode is returned. `trace` names the tracer:
         "fxcore" (the default), "torch" (torch.fx.symbolic_trace) or "export" (torch.export.export). A model that is a
         graph already, such as a torch.fx.GraphModule or an ExportedProgram, is not traced: the transform gets a copy of
-        it. Without `inplace` the transform must leave the model as it was; with `idempotent`, a second application must
+        it. A pass of torch._inductor gets the fake mode of the graph's `val` and the arguments that it names.
+        Without `inplace` the transform must leave the model as it was; with `idempotent`, a second application must
         change nothing. With `keeps_meta`, nodes that keep their name must keep all entries of their meta, or the named
         entries. With `search=n`, n other inputs are tried in each mode after each transform, as by `fx_equivalence`.
 

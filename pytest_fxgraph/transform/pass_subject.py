@@ -12,6 +12,7 @@ from torch import nn
 
 import fxcore
 from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.choice import runnable_by
 from pytest_fxgraph.captures.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
 from pytest_fxgraph.captures.tracing import trace as trace_by_fxcore
@@ -49,6 +50,8 @@ class PassSubject:
             raise ValueError("concrete_args are for symbolic tracing; with trace='export', give the values as inputs")
         if inplace and isinstance(model, TrainStep):
             raise ValueError("inplace=True needs a copy, and a copy of an optimizer has no hooks; leave it out")
+        if isinstance(model, Capture):
+            model = _only_graph(model)
         is_lone = is_graph(model)
         made = PassSubject(owner_of(model) if is_lone else model, trace, concrete_args, inplace)
         for name, option in (("trace", trace), ("concrete_args", concrete_args)):
@@ -116,6 +119,15 @@ class PassSubject:
             return torch.export.export(module, arguments.args, arguments.kwargs or None, strict=False)
         except Exception as error:
             raise CaptureError(describe_failure(model, error)) from error
+
+
+def _only_graph(capture: Capture) -> Any:
+    if len(capture.graphs) == 1:
+        return capture.graphs[0]
+    raise SubjectError(
+        f"a capture with {len(capture.graphs)} graphs is no subject for a transform; hand over one of its `.graphs` "
+        "with the inputs of that graph"
+    )
 
 
 class SubjectSnapshot:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.captures.inductor_context import is_inductor_pass, run_inductor_pass, virtualized_fake_mode
 from pytest_fxgraph.captures.subjects import (
     is_exported_program,
     is_graph,
@@ -72,7 +73,7 @@ def steps_of(transform: Any) -> list[tuple[str, Any]]:
     if not steps:
         raise SubjectError("an empty list of transforms checks nothing; hand over at least one")
     for step in steps:
-        if not callable(step):
+        if not (callable(step) or is_inductor_pass(step)):
             raise SubjectError(
                 f"{step!r} is no transform: expected a function of a GraphModule, a Transformer or Interpreter class, "
                 "a pass, or a list of these"
@@ -83,11 +84,13 @@ def steps_of(transform: Any) -> list[tuple[str, Any]]:
 def name_of_step(step: Any) -> str:
     """Return the name of a transform in one line: of the function, or of the class."""
     function = getattr(step, "func", step)  # of a functools.partial
+    if is_inductor_pass(function):
+        function = getattr(function, "__self__", function)  # of a PatternMatcherPass's method `apply`
     try:
-        name = getattr(function, "__name__", None)
+        name = getattr(function, "__name__", None) or getattr(function, "pass_name", None)
     except Exception:  # a property of the user's
         name = None
-    return printable_line(str(name or type(step).__name__))
+    return printable_line(str(name or type(function).__name__))
 
 
 def apply_step(step: Any, given: Any, form: Form | None = None) -> Applied:
@@ -119,7 +122,8 @@ def _applied_to_program(step: Any, given: Any) -> Applied:
     kind = _interpreter_kind(step, given.graph_module)
     if kind == "Interpreter":
         return Applied(given, InterpreterCall(step, called_as_module(given)))
-    if kind == "Transformer" or _form_asked_for(step, "program") in ("module", "graph"):
+    is_of_module = kind == "Transformer" or is_inductor_pass(step)
+    if is_of_module or _form_asked_for(step, "program") in ("module", "graph"):
         applied = _applied_to_module(step, given.graph_module)
         if applied.call is not None:
             raise _wrong_result(step, applied.call)
@@ -134,17 +138,18 @@ def _applied_to_module(step: Any, given: Any, form: Form = "module") -> Applied:
         return Applied(given, InterpreterCall(step, given))
     if kind == "Transformer":
         return _of_module(step, step(given).transform(), None, given)
+    if is_inductor_pass(step):
+        return Applied(run_inductor_pass(step, given, name_of_step(step)))
     form = _form_asked_for(step, form)
     if form in ("program", "programs"):
         raise SubjectError(
             f"{name_of_step(step)} asks for an exported program, and it is given a graph module; hand over the result "
             "of torch.export.export(), or the module with trace='export'"
         )
+    with virtualized_fake_mode(given):  # a pass of the user's may apply patterns of Inductor
+        made, modified = _unpacked(step(given.graph if form == "graph" else given), given)
     if form == "graph":
-        made, modified = _unpacked(step(given.graph), given)
         given.recompile()  # a pass of a graph cannot recompile, because it does not get the module
-    else:
-        made, modified = _unpacked(step(given), given)
     return _of_module(step, made, modified, given)
 
 

@@ -213,3 +213,17 @@ def test_a_backward_names_the_state_of_its_own_graph():
     found = capture(Broken(), torch.randn(2, 4, requires_grad=True), frontend="inductor", mode="train")
     named = [{node.target for node in each.graph.nodes if node.op == "get_attr"} for each in found.backward_graphs]
     assert sorted(map(sorted, named)) == [["first.weight"], ["second.weight"]]
+
+
+def test_a_backward_without_calls_has_no_kernels():
+    class Sum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(4))
+
+        def forward(self, x):
+            return x + self.weight
+
+    found = capture(Sum(), torch.randn(4), frontend="inductor", mode="train")
+    assert [node.op for node in found.backward_graphs[0].graph.nodes] == ["placeholder", "output"]
+    assert [kernel.operators for kernel in found.kernels] == [("aten.add.Tensor",)]

@@ -199,3 +199,17 @@ def test_the_entries_of_a_pass_are_as_before_after_it_ran():
     assert (entry.pattern, entry.extra_check) == parts
     assert "apply" not in vars(entry)
     assert matcher().PatternMatcherPass.apply is apply
+
+
+def test_a_match_across_a_write_is_told_as_such():
+    def written(x, y):
+        relu = x.relu() * 2.0
+        aten.add_.Tensor(y, 1)
+        return relu - y.cos()
+
+    uses = uses_in(written, PAIR, pass_of(scaled, PAIR))
+    assert (uses[0].candidates, uses[0].rejected, uses[0].fired) == (1, 0, [])
+    with pytest.raises(
+        AssertionError, match=r"sub: 4 operations agreed, but\n +an operation between the nodes changes a tensor"
+    ):
+        check_fired(uses, "scaled", times=1)

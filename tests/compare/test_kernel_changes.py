@@ -64,3 +64,23 @@ def test_a_fusion_that_is_lost_in_each_block_is_one_edit():
 
 def test_forward_and_backward_kernels_are_different_kernels():
     assert len(words(document(ADD), document(f"backward {ADD}"))) == 2
+
+
+def test_an_edit_of_models_of_several_widths_has_one_key():
+    def keys(expected, obtained):
+        return [edit.key for edit in compare_documents(document(*expected), document(*obtained), level="kernels").edits]
+
+    def wide(*texts):
+        return [text.replace("64 B", "640 B").replace("128 B", "1,280 B") for text in texts]
+
+    more = ADD.replace("64 B read", "128 B read")
+    for expected, obtained in (
+        ((FUSED,), (ADD, RELU)),
+        ((ADD, RELU), (FUSED,)),
+        ((), (ADD,)),
+        ((ADD,), ()),
+        ((ADD,), (more,)),
+    ):
+        assert len(keys(expected, obtained)) == 1
+        assert keys(expected, obtained) == keys(wide(*expected), wide(*obtained))
+    assert keys((ADD,), (more,)) != keys((more,), (ADD,)) != keys((ADD,), (RELU,))

@@ -8,6 +8,7 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.run_markdown import code_block, code_span, html_code, run_markdown, table
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.numeric_failure import NumericFailure
@@ -84,6 +85,14 @@ def test_details_hold_the_picture_of_the_change_and_the_words():
     assert "<details open><summary><code>headline of a.yaml</code></summary>\n\n- `a.yaml`\n\n```mermaid\n" in text
     assert '["neg → exp"]:::changed' in text
     assert "```text\nwords of a.yaml\n```\n\n</details>\n" in text
+
+
+def test_a_golden_of_kernels_has_words_and_no_empty_picture():
+    kernels = encode(GraphDocument((), notes=("frontend: inductor", "kernel: copy: aten.clone; 4 B read, 4 B written")))
+    text = markdown(outcome("a.yaml", graphs=(kernels, kernels)))
+
+    assert "words of a.yaml" in text
+    assert "mermaid" not in text
 
 
 def test_a_missing_golden_shows_the_graph_that_would_be_written():
