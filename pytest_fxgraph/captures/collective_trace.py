@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from fxcore.node_data.distributed_types import is_reduction
 from pytest_fxgraph.captures.torch_internals import part_of_torch
@@ -45,8 +46,11 @@ wait.__module__ = "pytest_fxgraph"
 @contextlib.contextmanager
 def collectives_noted() -> Iterator[None]:
     """Note each collective's reduction in the metadata of its node, and record each wait as a node, for a trace."""
-    works: dict[int, tuple[Any, Any]] = {}  # by identity: the handle, which keeps the identity taken, and its node
+    # By identity: the handle, which keeps the identity taken, its node, and tensors whose numbers the trace knew.
+    works: dict[int, tuple[Any, Any, list[torch.Tensor]]] = {}
     current = part_of_torch(PROXIES, "get_proxy_mode", "the trace of a step")
+    quiet = part_of_torch("torch.utils._python_dispatch", "_disable_current_modes", "the trace of a step")
+    slot = part_of_torch(PROXIES, "get_proxy_slot", "the trace of a step")
 
     def noted(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -54,6 +58,8 @@ def collectives_noted() -> Iterator[None]:
             if mode is None:
                 return original(*args, **kwargs)
             last = next(iter(reversed(mode.tracer.graph.nodes)), None)
+            is_real = torch.distributed.get_backend() != "fake"
+            forgotten = _forgotten_numbers((args, kwargs), mode.tracer, slot) if is_real else []
             result = original(*args, **kwargs)
             reduction = _reduction((*args, *kwargs.values()))
             for node in reversed(mode.tracer.graph.nodes):
@@ -63,7 +69,7 @@ def collectives_noted() -> Iterator[None]:
                     objects = [each for each in node.all_input_nodes if is_opaque(mode.tracer.root, each, "ReduceOp")]
                     for each in (node, *objects) if reduction is not None else ():
                         each.meta[REDUCTION] = reduction
-                    works[id(result)] = result, node
+                    works[id(result)] = result, node, forgotten
             return result
 
         return call
@@ -73,7 +79,11 @@ def collectives_noted() -> Iterator[None]:
             mode, known = current(), works.get(id(work))
             if mode is not None and known is not None and known[0] is work:
                 _record_wait(mode.tracer.graph, known[1])
-            return original(work, *args, **kwargs)
+            with quiet():  # gloo moves tensors at the end of a collective; no graph shows this
+                ended = original(work, *args, **kwargs)
+                for tensor in known[2] if mode is not None and known is not None else ():
+                    slot(tensor, mode.tracer).constant = tensor.detach().clone()
+            return ended
 
         return call
 
@@ -93,6 +103,20 @@ def _replace(stack: contextlib.ExitStack, owner: Any, name: str, wrapped: Callab
         original = vars(owner)[name]
         setattr(owner, name, wrapped(getattr(owner, name)))
         stack.callback(setattr, owner, name, original)
+
+
+def _forgotten_numbers(arguments: Any, tracer: Any, slot: Callable[..., Any]) -> list[torch.Tensor]:
+    """Make a trace forget the known numbers of tensors that ranks exchange; return these tensors.
+
+    make_fx would exchange such numbers a second time, and would read them before the end of that collective.
+    """
+    found = []
+    for tensor in [each for each in pytree.tree_leaves(arguments) if isinstance(each, torch.Tensor)]:
+        record = slot(tensor, tracer, None)
+        if getattr(record, "constant", None) is not None:
+            record.constant = None
+            found.append(tensor)
+    return found
 
 
 def _reduction(arguments: Iterable[Any]) -> str | None:

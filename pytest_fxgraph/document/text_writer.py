@@ -82,10 +82,16 @@ def graph_lines(document: GraphDocument, folded: GraphText | None) -> list[str]:
     return seen_lines(lines)
 
 
-def sections(document: GraphDocument, *, folds: bool = True) -> Iterator[tuple[str, list[str]]]:
-    """Yield the title and the lines of each section below the graph, but not the code."""
+def sections(
+    document: GraphDocument, *, folds: bool = True, inside: Callable[[GraphDocument], list[str]] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the title and the lines of each section below the graph, but not the code.
+
+    `inside` writes a graph inside a module; without it, such a graph is written out.
+    """
     if document.modules:
-        yield "modules", seen_lines(_record_lines(document.modules, module_texts, folds))
+        texts = functools.partial(module_texts, inside=inside)
+        yield "modules", seen_lines(_record_lines(document.modules, texts, folds))
     if document.state:
         yield "state", seen_lines(_record_lines(document.state, state_texts, folds))
     yield from short_sections(document)
@@ -416,7 +422,9 @@ def _same_as_text(path: str, base: str) -> str:
     return f"; is {fact_text(path) if not path.startswith('self.') else raw_text(path)}"
 
 
-def module_texts(modules: Iterable[ModuleRecord], base: str) -> list[str]:
+def module_texts(
+    modules: Iterable[ModuleRecord], base: str, inside: Callable[[GraphDocument], list[str]] | None = None
+) -> list[str]:
     """Write modules on a line each; the lines of a graph inside a module follow in its text."""
     texts = []
     for module in modules:
@@ -426,7 +434,8 @@ def module_texts(modules: Iterable[ModuleRecord], base: str) -> list[str]:
         if module.name_from is not None:
             text += f"; named by {fact_text(module.name_from)}"
         if module.graph is not None:
-            text = "\n".join([text, *indented(document_lines(module.graph, folds=False))])
+            lines = document_lines(module.graph, folds=False) if inside is None else inside(module.graph)
+            text = "\n".join([text, *indented(lines)])
         texts.append(text)
     return texts
 

@@ -19,7 +19,16 @@ from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.preparation import set_mode
-from pytest_fxgraph.equivalence.rank_run import Draw, Dropout, RankJob, RankResult, draws_of, run_jobs
+from pytest_fxgraph.equivalence.rank_run import (
+    Draw,
+    Dropout,
+    RankJob,
+    RankResult,
+    State,
+    buffers_of,
+    draws_of,
+    run_jobs,
+)
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
@@ -114,6 +123,7 @@ class _Plain:
     batch: _Batch
     arguments: Arguments
     stepped: Mapping[str, torch.Tensor]  # parameters after a step of the optimizer
+    buffers: tuple[State, State]  # before and after the call
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +160,7 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
     if ranks.optimizer is not None and not check.grads:
         raise ChoiceError("optimizer= makes a step with gradients; give grads=True as well")
     plain = [_run_plain(check, model, ranks, mode, sample) for mode in modes for sample in range(check.samples)]
-    state = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
+    state = [*dict(model.named_parameters()), *dict(model.named_buffers())] if isinstance(model, nn.Module) else []
     by_rank = run_on_ranks(
         run_of_rank,
         ranks.world_size,
@@ -180,7 +190,7 @@ def _run_plain(check: EquivalenceCheck, model: Any, ranks: Ranks, mode: str | No
     if mode is not None:
         set_mode(model, mode, (mode,))
     guard = Snapshot(model)
-    draws = False
+    draws, before = False, buffers_of(model)
     with globals_kept():
         try:
             settings = RunSettings(arguments, StateNames(guard.state_of(model)), guard, seed, check.grads)
@@ -195,6 +205,7 @@ def _run_plain(check: EquivalenceCheck, model: Any, ranks: Ranks, mode: str | No
         finally:
             guard.restore()
             guard.release()
+    changed = {name: each.tensor for name, each in result.state.changed.items() if name in before}
     weights = None
     if check.grads:
         outputs = [(path, each) for path, each in tensors_in(result.output, OUTPUT) if each.requires_grad]
@@ -209,7 +220,7 @@ def _run_plain(check: EquivalenceCheck, model: Any, ranks: Ranks, mode: str | No
         jobs.append(RankJob(mode, Arguments(args, kwargs), seed, batch.take(weights, part), draws))
     # Before the ranks start: forks of this process find imported all that the optimizer imports.
     stepped = _stepped(model, result, ranks.optimizer) if ranks.optimizer is not None else {}
-    return _Plain(result, context, jobs, batch, arguments, stepped)
+    return _Plain(result, context, jobs, batch, arguments, stepped, (before, before | changed))
 
 
 def _stepped(model: Any, result: RunResult, optimizer: Callable[..., Any]) -> dict[str, torch.Tensor]:
@@ -248,6 +259,10 @@ class _Comparison:
         if result.output is not None or all(other.output is None for other in self.results):
             wanted, obtained = self._outputs(rank)  # a stage of a pipeline that is not the last one has none
             yield from dataclasses.replace(self.check.comparison, requires_grad=False).compare(wanted, obtained, OUTPUT)
+        for name, (before, after) in result.buffers.items():
+            # A rank's own part of a buffer, or a constant of the rank, has no counterpart in the plain model.
+            if name in self.plain.buffers[0] and torch.equal(self.plain.buffers[0][name], before):
+                yield from self._of_state(f"buffer {name} after the call", self.plain.buffers[1][name], after)
         if not self.check.grads:
             return
         yield from self._of_inputs(rank, result)
@@ -256,11 +271,13 @@ class _Comparison:
         obtained_gradients = {name: result.gradients.get(name) for name in parts}
         yield from compare_gradients(expected, obtained_gradients, self.check.comparison)
         for name in parts if result.stepped else ():
-            where, whole = f"parameter {name} after a step", self.plain.stepped[name].detach()
-            comparison = self.check.comparison.of_values()
-            for each in comparison.compare_tensors(parts[name].of(whole), result.stepped[name], where):
-                if each.kind != "stride":
-                    yield dataclasses.replace(each, kind="state")
+            whole = parts[name].of(self.plain.stepped[name].detach())
+            yield from self._of_state(f"parameter {name} after a step", whole, result.stepped[name])
+
+    def _of_state(self, where: str, wanted: torch.Tensor, obtained: torch.Tensor) -> Iterator[Mismatch]:
+        for each in self.check.comparison.of_values().compare_tensors(wanted, obtained, where):
+            if each.kind != "stride":
+                yield dataclasses.replace(each, kind="state")
 
     def _outputs(self, rank: int) -> tuple[Any, Any]:
         """Return the plain model's output for a rank's part, and the rank's; other floats are means over the parts."""

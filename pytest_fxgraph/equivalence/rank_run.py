@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,7 @@ class RankResult:
     of_inputs: Mapping[str, torch.Tensor | None] = field(default_factory=dict)
     stepped: State = field(default_factory=dict)  # parameters after a step of the optimizer
     draws: tuple[Draw, ...] = ()
+    buffers: Mapping[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)  # before and after the call
 
 
 def run_jobs(
@@ -82,7 +83,7 @@ def run_jobs(
 
 
 def _run(model: Any, job: RankJob, names: frozenset[str], optimizer: Callable[..., Any] | None) -> RankResult:
-    state = _whole_state(model, names)
+    state, before = _whole_state(model, names), buffers_of(model, names)
     steps = optimizer([*model.parameters()]) if optimizer is not None else None
     copied = copy_arguments(job.arguments, with_gradients=job.cotangents is not None)
     with Dropout(is_on=job.mode != "train"):
@@ -99,9 +100,11 @@ def _run(model: Any, job: RankJob, names: frozenset[str], optimizer: Callable[..
     gradients = {name: None if each.grad is None else _local(_whole(each.grad)) for name, each in _named(model, names)}
     if steps is not None:
         steps.step()
+    after = buffers_of(model, names)
+    buffers = {name: (before[name], after[name]) for name in before.keys() & after.keys()}
     stepped = _whole_state(model, names) if steps is not None else {}
     draws = draws_of(model, job.arguments) if job.draws else ()
-    return RankResult(state, _detached(output), gradients, of_inputs, stepped, draws)
+    return RankResult(state, _detached(output), gradients, of_inputs, stepped, draws, buffers)
 
 
 class Dropout(TorchFunctionMode):
@@ -151,6 +154,12 @@ def plain_name(name: str) -> str:
 
 def _whole_state(model: Any, names: frozenset[str]) -> State:
     return {name: _local(_whole(each)).clone() for name, each in _named(model, names)}
+
+
+def buffers_of(model: Any, names: Collection[str] = ()) -> State:
+    """Return copies of a model's whole buffers by the plain model's names."""
+    named = model.named_buffers() if isinstance(model, nn.Module) else ()
+    return {name if name in names else plain_name(name): _local(_whole(each)).clone() for name, each in named}
 
 
 def _whole(value: Any) -> Any:

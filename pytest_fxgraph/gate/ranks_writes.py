@@ -16,7 +16,7 @@ import pytest
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.gate.attempt import given_fields
 from pytest_fxgraph.gate.paths import shown, within_folder
-from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_path
+from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_path, received_path
 from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
 from pytest_fxgraph.ranks.world import ranks_text
 from pytest_fxgraph.report.outcome import Outcome
@@ -45,7 +45,7 @@ class TestOutcome:
 
 @dataclass
 class GatheredGoldens:
-    """What rank 0 takes in place of the outcomes of all ranks, and the variants that no rank needs any more."""
+    """What rank 0 takes in place of the outcomes of all ranks, and the files for ranks that no rank needs any more."""
 
     taken: list[TestOutcome]
     outdated: list[PurePosixPath]
@@ -67,11 +67,21 @@ def gathered_goldens(
         if is_update and all(each.outcome.is_file for outcomes in family.values() for each in outcomes):
             _divide(within_folder(str(golden), config), family, store, config, found)
         else:
-            _join(family, found)
+            _join(family, found, store, config)
+        if config.getoption("fx_received"):
+            kept = {each.outcome.golden for each in found.taken if each.outcome.received is not None}
+            received = rank_variants(store, within_folder(str(golden), config), received=True)
+            found.outdated += [
+                received_path(path)
+                for path, ranks in received.items()
+                if ranks <= family.keys() and shown(path, config) not in kept
+            ]
     return found
 
 
-def _join(family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens) -> None:
+def _join(
+    family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens, store: GoldenStore, config: pytest.Config
+) -> None:
     """Take the outcomes of the lowest rank, and of other ranks those that differ from it."""
     first, *others = sorted(family)
     found.taken += family[first]
@@ -88,11 +98,15 @@ def _join(family: Mapping[int, Sequence[TestOutcome]], found: GatheredGoldens) -
                 )
                 continue
             known.append(_facts(outcome))
-            golden = outcome.golden
+            golden, digest = outcome.golden, outcome.expected_digest
             if outcome.received is not None:
                 golden = str(ranks_path(golden_of_all_ranks(PurePosixPath(golden)), str(rank)))
+                current = _content(store, within_folder(golden, config))
+                digest = None if current is None else golden_digest(current.encode())
             headline = outcome.headline and f"rank {rank}: {outcome.headline}"
-            found.taken.append(replace(each, outcome=replace(outcome, golden=golden, headline=headline)))
+            found.taken.append(
+                replace(each, outcome=replace(outcome, golden=golden, headline=headline, expected_digest=digest))
+            )
 
 
 def _facts(outcome: Outcome) -> tuple[Any, ...]:

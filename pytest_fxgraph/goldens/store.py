@@ -12,7 +12,13 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from pytest_fxgraph.document.model import MOST_BYTES
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
-from pytest_fxgraph.goldens.files import golden_digest, golden_of_all_ranks, ranks_served_by
+from pytest_fxgraph.goldens.files import (
+    golden_digest,
+    golden_of_all_ranks,
+    golden_of_received,
+    is_received,
+    ranks_served_by,
+)
 from pytest_fxgraph.goldens.lock import TEMPORARY_SUFFIX, locked
 
 _READ_REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
@@ -180,10 +186,14 @@ class GoldenStore:
             ) from None
 
 
-def rank_variants(store: GoldenStore, golden: PurePosixPath) -> dict[PurePosixPath, frozenset[int]]:
-    """Map each variant of a golden for ranks of a launch to its ranks."""
+def rank_variants(
+    store: GoldenStore, golden: PurePosixPath, *, received: bool = False
+) -> dict[PurePosixPath, frozenset[int]]:
+    """Map each variant of a golden for ranks of a launch to its ranks; with `received`, those with a received file."""
     with suppress(OSError):
         paths = [golden.parent / name for name in sorted(os.listdir(store.path(golden).parent))]
+        if received:
+            paths = [golden_of_received(path) for path in paths if is_received(path)]
         served = {path: ranks_served_by(path) for path in paths if golden_of_all_ranks(path) == golden}
         return {path: ranks for path, ranks in served.items() if ranks}
     return {}

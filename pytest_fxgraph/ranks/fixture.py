@@ -10,6 +10,7 @@ from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.ranks.memory import check_optimizer
 from pytest_fxgraph.ranks.rank_program import ProgramRequest, captured_program
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
+from pytest_fxgraph.ranks.sent_programs import programs_of_processes
 from pytest_fxgraph.ranks.world import MeshSizes, World
 
 
@@ -33,8 +34,9 @@ class FxRanks:
         mode: Mode | None = None,
         loss: Callable[[Any], Any] | None = None,
         optimizer: Literal["sgd", "sgd_momentum", "adam", "adamw"] | None = None,
-        backend: Literal["fake"] = "fake",
+        backend: Literal["fake", "gloo"] = "fake",
         device: str = "cpu",
+        timeout: float = 60.0,
     ) -> RankPrograms:
         """Build and capture the program of each rank, and return all programs as one subject.
 
@@ -47,16 +49,22 @@ class FxRanks:
         collective that an eager run calls. With it, mode="train" captures a training step as one graph: forward, loss
         and backward. The graph returns the loss and the gradients by parameter path. `loss` maps the outputs to a
         scalar; the default is the sum of all floating-point outputs. `optimizer` is the optimizer whose state `.cost`
-        counts as memory.
+        counts as memory. With backend="gloo" each rank is a process, and collectives exchange tensors: for a model that
+        depends on their values. A rank that waits for longer than `timeout` seconds is then an error.
 
         Raises RanksError if torch has no torch.distributed, or a rank cannot be built or captured; ChoiceError for a
         wrong word, rank or size.
         """
         __tracebackhide__ = True
-        if backend != "fake":
+        if backend not in ("fake", "gloo"):
             raise ChoiceError(
-                f"there is no backend {backend!r}; there is 'fake', which exchanges nothing. On real processes, which "
-                "exchange tensors by gloo, fx_equivalence(model, inputs, ranks=, build=) runs and compares a program"
+                f"there is no backend {backend!r}; there are 'fake', which exchanges nothing in one process, and "
+                "'gloo', with a process of this machine for each rank"
+            )
+        if backend == "gloo" and frontend != "make_fx":
+            raise ChoiceError(
+                f"backend='gloo' records a run of each rank, as frontend='make_fx' does; frontend={frontend!r} records "
+                "none. Leave the frontend out, or take backend='fake'"
             )
         if loss is not None and (frontend, mode) != ("make_fx", "train"):
             raise ChoiceError(
@@ -68,6 +76,8 @@ class FxRanks:
         world = World.of(world_size, mesh)
         chosen = _chosen_ranks(ranks, world.size)
         request = ProgramRequest(build, inputs, kwargs, frontend, mode, world, device, loss, optimizer)
+        if backend == "gloo":
+            return RankPrograms(frontend, world, programs_of_processes(request, chosen, timeout), request)
         return RankPrograms(frontend, world, [captured_program(request, rank) for rank in chosen], request)
 
 

@@ -74,9 +74,18 @@ class RankProgram:
 
 
 def captured_program(request: ProgramRequest, rank: int) -> RankProgram:
-    """Capture the program of one rank. Raises RanksError with the rank if the model cannot be built or captured."""
+    """Capture the program of one rank of a fake world. Raises RanksError as `program_of_rank` does."""
+    with rank_of_fake_world(rank, request.world.size):
+        return program_of_rank(request, rank)
+
+
+def program_of_rank(request: ProgramRequest, rank: int) -> RankProgram:
+    """Capture the program of the rank that this process is.
+
+    Raises RanksError with the rank if the model cannot be built or captured.
+    """
     # A capture keeps nearly all its objects: without the garbage collector it takes 14 % less time.
-    with rank_of_fake_world(rank, request.world.size), gc_paused():
+    with gc_paused():
         try:
             model = request.model(rank)
         except Exception as error:

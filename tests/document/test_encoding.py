@@ -139,3 +139,33 @@ def test_a_graph_that_no_golden_would_be_read_back_from_is_refused(monkeypatch):
 
     with pytest.raises(DocumentError, match=r"a graph of \d+ nodes, modules and tensors: a golden holds 10 at most"):
         encode(GraphDocument(nodes))
+
+
+def block_nodes(number: int, given: str) -> list[NodeRecord]:
+    scope = f"blocks.{number}"
+    up = NodeRecord(f"blocks_{number}_up", "call_module", f"{scope}.up", (given,), scope=scope)
+    relu = NodeRecord(f"blocks_{number}_relu", "call_function", "torch.relu", (f"%{up.name}",), scope=scope)
+    return [up, relu]
+
+
+def test_a_graph_inside_a_module_is_folded_as_the_outer_one_and_its_code_with_it():
+    nodes, given, code = [NodeRecord("x", "placeholder", "x")], "x", "def forward(self, x):"
+    for number in range(6):
+        nodes += block_nodes(number, f"%{given}")
+        code += f"\n    blocks_{number}_up = self.blocks[{number}].up({given});  {given} = None"
+        given = f"blocks_{number}_relu"
+        code += f"\n    {given} = torch.relu(blocks_{number}_up);  blocks_{number}_up = None"
+    nodes.append(NodeRecord("output", "output", "output", (f"%{given}",)))
+    inner = GraphDocument(nodes=tuple(nodes), code=f"{code}\n    return {given}")
+    document = GraphDocument(nodes=(), modules=(ModuleRecord("graph_0", "GraphModule", graph=inner),))
+
+    text = encode(document)
+
+    assert "    block blocks.*:" in text
+    assert text.count("torch.relu(%") == 1
+    assert decode(text, "g.yaml") == document
+    assert decode(text, "g.yaml").modules[0].graph.code == inner.code  # whole, under the names of its nodes
+    assert encode(document, folds_code=True).count("torch.relu(") < text.count("torch.relu(")
+    traced = encode(replace(document, keeps_traced_names=True))
+    assert traced.count("torch.relu(%") == 6
+    assert decode(traced, "g.yaml") == document

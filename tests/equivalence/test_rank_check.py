@@ -185,6 +185,38 @@ def test_a_plan_of_two_dimensions_is_equivalent(fx_equivalence):
 
 
 @needs_fake_group
+class RunningMean(nn.Module):
+    """Notes the running mean of its outputs, over the batch of this rank or of all ranks."""
+
+    def __init__(self, is_reduced: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.is_reduced = nn.Linear(4, 4), is_reduced
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        y = self.linear(x)
+        mean = y.detach().mean(0)
+        if self.is_reduced:
+            dist.all_reduce(mean)
+            mean /= dist.get_world_size()
+        self.mean.lerp_(mean, 0.1)
+        self.calls += 1
+        return y
+
+
+def test_buffers_after_a_call_are_compared_with_the_plain_models(fx_equivalence):
+    def check(is_reduced):
+        build = lambda rank: nn.parallel.DistributedDataParallel(RunningMean(is_reduced))  # noqa: E731
+        x = torch.linspace(-1, 2, 32).reshape(8, 4)
+        fx_equivalence(RunningMean(False), x, ranks=2, build=build, batch=True, modes=("train",))
+
+    check(is_reduced=True)
+    with pytest.raises(MismatchError, match=r"buffer mean after the call \(rank 0-1\) has other values on the ranks"):
+        check(is_reduced=False)
+
+
 def test_a_captured_program_runs_on_as_many_ranks(fx_equivalence, fx_ranks):
     programs = fx_ranks(plans.tensor_parallel, plans.inputs(), world_size=2)
     fx_equivalence(plans.plain(), plans.inputs(), ranks=programs, timeout=200)

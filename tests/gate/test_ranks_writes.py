@@ -99,6 +99,25 @@ def test_ranks_that_differ_have_variants_and_ranks_that_agree_one_golden(pyteste
         "test_stage@ranks-1.received.yaml",
         "test_stage@ranks-2.received.yaml",
     ]
+    # The received files of ranks are accepted as their own variants, and a run of ranks that agree removes them.
+    accepted = subprocess.run(
+        [sys.executable, "-c", "from pytest_fxgraph.command.main import main; main()", "accept", "*"],
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+    )
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert "sin" in goldens(pytester)["test_stage@ranks-2.yaml"]
+    assert launch(pytester, size=3)[0] == [0, 0, 0]
+    write_tests(pytester, stage="0")
+    assert launch(pytester, "--fx-received", size=3)[0] == [0, 0, 1]
+    assert [file.name for file in pytester.path.rglob("*.received.yaml")] == ["test_stage@ranks-2.received.yaml"]
+    write_tests(pytester, stage=f"max(0, 2 * ({RANK} - 1))")
+    assert launch(pytester, "--fx-received", size=3)[0] == [0, 0, 0]
+    assert not list(pytester.path.rglob("*.received.yaml"))
+    for rank in (1, 2):  # as before `accept`, so that an update has something to divide
+        (pytester.path / "golden" / "test_ranks" / f"test_stage@ranks-{rank}.yaml").unlink()
+
     codes, _ = launch(pytester, "--fx-update-golden", size=3)
     assert codes == [0, 0, 0]
     kept = [name for name in goldens(pytester) if "received" not in name]
@@ -197,6 +216,17 @@ def test_an_equal_mismatch_is_told_once_and_another_with_its_rank(gather):
     gathered, _ = gather
     found = gathered(*[outcome(status="mismatch", headline=text) for text in ("x", "x", "y")])
     assert [each.outcome.headline for each in found.taken] == ["x", "rank 2: y"]
+
+
+def test_a_received_file_of_ranks_that_agree_again_is_removed(pytester):
+    config, store = pytester.parseconfigure("--fx-received"), GoldenStore(pytester.path / "golden")
+    for name in ("test_f.yaml", *(f"test_f@ranks-{ranks}.received.yaml" for ranks in ("1", "2", "7"))):
+        store.write(f"test_x/{name}", "old")
+    mismatch = outcome(status="mismatch", headline="y", received="new", expected_digest="of test_f", passed=False)
+    found = gathered_goldens({0: [outcome()], 1: [mismatch], 2: [outcome()]}, store, config)
+    assert [each.name for each in found.outdated] == ["test_f@ranks-2.received.yaml"]
+    taken = [(each.outcome.golden, each.outcome.expected_digest) for each in found.taken]
+    assert taken[1:] == [("golden/test_x/test_f@ranks-1.yaml", None)]  # `accept` makes a new golden of it
 
 
 def test_two_texts_for_one_inline_golden_are_an_error(gather):
