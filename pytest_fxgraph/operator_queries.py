@@ -93,7 +93,8 @@ class OpsQuery:
             found = self._found(pattern)
             if found:
                 names = listed([f"{call.place} ({call.names[0]})" for call in found])
-                calls = f"{'1 node calls' if len(found) == 1 else f'{len(found)} nodes call'} it: {names}"
+                number = "1 node of the graph calls" if len(found) == 1 else f"{len(found)} nodes of the graph call"
+                calls = f"{number} it: {names}"
                 raise AssertionError(
                     f"{name_of_target(pattern)} must be absent, and {calls}; the graph calls {self.summary()}"
                 )

@@ -128,7 +128,7 @@ def test_fx_ops_answers_for_any_subject(project):
             assert ops.count(torch.nn.Linear) == 1
             ops.absent("aten.*", torch.sigmoid)
             ops.in_order(torch.nn.Linear, torch.relu)
-            with pytest.raises(AssertionError, match="torch.relu must be absent, and 1 nodes? of the graph call"):
+            with pytest.raises(AssertionError, match="torch.relu must be absent, and 1 node of the graph calls"):
                 ops.absent(torch.relu)
         """.replace("\n        ", "\n")
     )
