@@ -143,9 +143,9 @@ def _updated(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Non
 
 
 def _without_detached(graph: fxcore.Graph) -> None:
-    """Erase the marks of autograd, of which each release of torch leaves others, and values that nobody reads."""
+    """Erase the marks of autograd, and values that nobody reads. Torch marks with detach, from 2.14 with alias."""
     for node in graph.nodes:
-        if node.target is torch.ops.aten.detach.default:
+        if node.target in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
             node.replace_all_uses_with(node.args[0])
     graph.eliminate_dead_code()
 
