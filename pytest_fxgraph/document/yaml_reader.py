@@ -18,6 +18,7 @@ MOST_EVENTS = 30 * MOST_RECORDS  # a node takes 12 to 20
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one is missing where PyYAML was built without C
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
 _TRUTH = {"true": True, "false": False}
+_TOO_DEEP = f"it is nested deeper than {MOST_DEPTH} levels"
 
 
 class Record(dict[str, Any]):
@@ -53,9 +54,10 @@ def read_yaml(text: str) -> Any:
             reader.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlDataError(
-            f"it is not YAML: {error.problem or error.context}", mark.line + 1 if mark else None
-        ) from None
+        problem = error.problem or error.context
+        # libyaml scans ahead of its events, and from 0.2.6 on it refuses 1,000 levels before we can count 256.
+        reason = _TOO_DEEP if problem == "exceeded maximum nesting depth" else f"it is not YAML: {problem}"
+        raise YamlDataError(reason, mark.line + 1 if mark else None) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlDataError(f"it is not YAML: {error.reason}", line) from None
@@ -126,7 +128,7 @@ class _Reader:
 
     def _start(self, event: Any, container: Record | Items) -> None:
         if len(self._open) >= MOST_DEPTH:
-            _refuse(event, f"it is nested deeper than {MOST_DEPTH} levels")
+            _refuse(event, _TOO_DEEP)
         if self._open and type(self._open[-1]) is Record and self._keys[-1] is None:
             _refuse(event, "a key is not text")
         container.line = event.start_mark.line + 1
