@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reason = reason_to_skip(item.nodeid)
         if reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Mark as slow the parameters that `sampled` leaves out of the default run.
+
+    Here, because a test has all its parameters when it is made, even if the command line asks for one of them.
+    """
+    made = yield
+    for number, item in enumerate(made if isinstance(made, list) else ()):
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None and (number - sampled.kwargs.get("start", 0)) % sampled.kwargs["every"]:
+            item.add_marker(pytest.mark.slow)
+    return made

@@ -94,6 +94,7 @@ def test_every_mutant_of_the_sources_is_a_program_that_differs_in_one_place():
         compile(mutant.applied(source), path, "exec", dont_inherit=True)
 
 
+@pytest.mark.slow
 def test_a_seed_chooses_the_same_mutants_again_and_a_name_chooses_one():
     mutants = all_mutants(ROOT, ("pytest_fxgraph",))
 
@@ -171,6 +172,7 @@ def test_tests_that_fail_without_a_mutant_make_it_doubtful(tree):
     assert [each.mutant for each in source_mutants.doubtful([result], tree)] == [mutant]
 
 
+@pytest.mark.slow
 def test_tests_that_do_not_end_are_ended(tree):
     (tree / "tests" / "fxcore" / "test_sign.py").write_text("while True: pass\n", encoding="utf-8")
 

@@ -78,6 +78,7 @@ def is_caught(drawn) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_wrong_pass_is_found_and_shrunk_to_a_module_that_shows_it_alone():
     few = settings(max_examples=400, deadline=None, database=None, phases=(Phase.generate, Phase.shrink))
 

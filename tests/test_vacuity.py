@@ -144,6 +144,7 @@ def with_call(graph_module: fxcore.GraphModule, name: str, form: str, kind: str)
     return made
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_question_about_operators_tells_one_more_call_or_is_refused(seed):
     draw = random.Random(seed)
@@ -167,6 +168,7 @@ def test_a_question_about_operators_tells_one_more_call_or_is_refused(seed):
         ops(graph).absent(target)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_list_of_allowed_operators_tells_another_one_or_is_refused(seed):
     draw = random.Random(seed)

@@ -6,6 +6,8 @@ import ast
 from collections import Counter
 from pathlib import Path, PureWindowsPath
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("fxcore", "pytest_fxgraph", "fixtures", "examples", "benchmarks")
 FOLDERS = (*PROGRAMS, "tests", "golden", "docs", ".ci", ".github")
@@ -37,6 +39,7 @@ def test_calls_without_an_encoding_are_seen():
     assert list(lines_that_leave_the_encoding_to_the_system(source)) == [1, 3, 5]
 
 
+@pytest.mark.slow
 def test_text_is_read_and_written_with_an_encoding():
     found = {
         f"{file.relative_to(ROOT).as_posix()}:{line}"

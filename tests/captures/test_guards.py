@@ -98,6 +98,7 @@ def texts(found):
     return [guard.text for guard in found.guards]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("guard", CHANGES)
 def test_a_change_of_a_guarded_value_compiles_anew(guard):
     net = Net().eval()
@@ -302,6 +303,7 @@ def test_the_dtype_of_autocast_is_a_guard_below_autocast():
     assert [each.call for each in found.recompiles] == [2]
 
 
+@pytest.mark.slow
 def test_hooks_are_a_guard_where_dynamo_checks_them():
     net = Layers().eval()
     assert not any("hooks" in text for text in texts(capture(net, (X,))))

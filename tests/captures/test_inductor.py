@@ -145,6 +145,7 @@ def test_other_levels_neither_record_nor_compare_kernels(level, tmp_path, captur
     assert_graph_matches_golden(captured, path, level=level)
 
 
+@pytest.mark.slow
 def test_kernels_are_known_without_a_compiler(captured, tmp_path):
     program = """
 import torch

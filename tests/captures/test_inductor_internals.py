@@ -22,6 +22,7 @@ def texts(model, *inputs, **options):
     return [kernel.text for kernel in capture(model, inputs, frontend="inductor", **options).kernels]
 
 
+@pytest.mark.slow
 def test_frozen_weights_are_constants_and_kernels_name_lowerings_of_passes():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
     image = torch.rand(1, 3, 8, 8)

@@ -25,6 +25,7 @@ def path(tmp_path_factory):
     return archives.saved(tmp_path_factory.mktemp("saved") / "model.pt2")
 
 
+@pytest.mark.slow
 def test_show_prints_the_program_as_a_golden_of_it(capsys, path, tmp_path):
     assert_graph_matches_golden(archives.program(), tmp_path / "golden.yaml", update=True)
     capsys.readouterr()
@@ -89,6 +90,7 @@ def test_json_holds_the_graph(capsys, path):
     assert "aten.linear.default" in [node["target"] for node in found["graph"]["nodes"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoil", [archives.with_pickled_inputs, pytest.param(archives.with_bare_pickle, marks=pytest.mark.slow)]
 )

@@ -364,6 +364,7 @@ def marks_of(name):
     return [pytest.mark.long] if name in LONG else [pytest.mark.slow] if name in SLOW else []
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in PROGRAMS])
 def test_the_graph_computes_as_plain_python_does(name):
     torch.manual_seed(0)

@@ -70,6 +70,7 @@ def compiled(monkeypatch):
     return found
 
 
+@pytest.mark.sampled(every=3, start=1)
 @pytest.mark.parametrize(("make", "inputs"), MODELS)
 def test_kernels_are_torch_s_nodes_with_torch_s_bytes(make, inputs, compiled):
     for mode in ("eval", "train"):

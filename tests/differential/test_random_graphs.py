@@ -29,6 +29,7 @@ def edits_alike(recipes, script) -> None:
     assert_same(lambda fx: list(sights_along(recipes, script, fx)))
 
 
+@pytest.mark.slow
 @SOME
 @given(recipes=graph_recipes())
 def test_both_libraries_print_the_same_graph(recipes):

@@ -61,6 +61,7 @@ def test_both_libraries_record_the_same_graph_and_results(recipe):
     records_the_same_graph_and_results(recipe)
 
 
+@pytest.mark.slow
 @SOME
 @given(recipe=module_recipes())
 def test_both_transformers_make_the_same_graph(recipe):
@@ -68,6 +69,7 @@ def test_both_transformers_make_the_same_graph(recipe):
 
 
 # torch.fx takes an in-place operation for dead if nobody reads its result (`test_mended.py`).
+@pytest.mark.slow
 @SOME
 @given(recipe=module_recipes(without=("in place",)))
 def test_both_clean_up_a_copy_alike(recipe):

@@ -86,6 +86,7 @@ def compare(seeds: range) -> tuple[int, int]:
     return found, failed
 
 
+@pytest.mark.slow
 def test_random_patterns_are_replaced_as_by_torch_wherever_that_succeeds():
     found, failed = compare(range(PROGRAMS))
 

@@ -154,6 +154,7 @@ def rewrites_alike(recipe) -> None:
     assert_same(program)
 
 
+@pytest.mark.slow
 @SOME
 @given(recipe=module_recipes())
 def test_both_libraries_rewrite_random_modules_alike(recipe):

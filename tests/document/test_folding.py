@@ -118,6 +118,7 @@ def test_a_change_in_one_block_adds_lines_below_that_block_and_touches_no_other(
     assert encode(decode(after, "golden")) == after
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("place", [4, 7])
 @pytest.mark.parametrize(("one", "other"), [(ReluBlock, ReluBlock), (ReluBlock, WideBlock), (WideBlock, ScaledBlock)])
 def test_two_branches_that_change_two_blocks_merge_in_git(golden, one, other, place, tmp_path):

@@ -89,6 +89,7 @@ MODELS = {
 COSTLY = ("static, other engine", "static, other activations", "fx, other activations")  # a second each
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "make",
     [pytest.param(MODELS[name], id=name, marks=[pytest.mark.slow] if name in COSTLY else []) for name in MODELS],
@@ -101,6 +102,7 @@ def test_a_quantized_model_equals_itself_and_its_golden_is_read_back(make):
     assert_graph_equal(make(), make(), level="exact")
 
 
+@pytest.mark.slow
 def test_each_kind_of_quantization_is_a_structure_of_its_own():
     names = {}
     for name, make in MODELS.items():
@@ -176,6 +178,7 @@ def _content(scale, zero_point):
     return record.content
 
 
+@pytest.mark.slow
 def test_a_table_counts_quantized_tensors_and_names_their_loss():
     counts = {name: numbers_of(_traced(make())).get("quantized") for name, make in MODELS.items()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from pytest_fxgraph.document.node_names import differs_in_names_at_most, rename_
 from pytest_fxgraph.goldens.inline_text import read_inline, write_inline
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(documents() | layered_documents())
 def test_a_document_whose_names_are_kept_comes_back_from_its_text(document):
@@ -35,6 +37,7 @@ def test_a_folded_document_comes_back_under_names_counted_per_block(document):
     assert differs_in_names_at_most(text, document) or "~" in text
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(documents() | layered_documents())
 def test_a_document_comes_back_from_an_inline_text(document):

@@ -197,6 +197,7 @@ def ends_in_words(check) -> None:
         check()
 
 
+@pytest.mark.sampled(every=2)
 @odd_values
 @pytest.mark.parametrize("grads", [False, True])
 def test_odd_outputs(make, grads):
@@ -205,6 +206,7 @@ def test_odd_outputs(make, grads):
     ends_in_words(lambda: assert_equivalent(lambda x: (x * 2, x * 1), lambda x: (x * 2, make()), (X,), grads=grads))
 
 
+@pytest.mark.sampled(every=2)
 @odd_values
 @pytest.mark.parametrize("options", [{}, {"samples": 2}, {"strict_inputs": True}, {"grads": True}], ids=str)
 def test_odd_inputs(make, options):

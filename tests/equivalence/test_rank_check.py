@@ -101,6 +101,7 @@ def test_hidden_units_split_by_hand_are_equivalent(fx_equivalence, net):
     fx_equivalence(net, X, **by_hand(net), grads=True, samples=2)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
@@ -137,6 +138,7 @@ def test_gradients_averaged_over_data_are_those_of_the_whole_batch(fx_equivalenc
     fx_equivalence(net, X, ranks=2, build=averaged(net, 0.5), batch=True, optimizer=step, grads=True)
 
 
+@pytest.mark.sampled(every=3, start=2)
 @pytest.mark.parametrize(("factor", "times"), [(0.25, "averaged twice"), (1, "summed"), (0, "not reduced")])
 def test_gradients_of_another_factor_are_told(fx_equivalence, net, factor, times):
     with pytest.raises(MismatchError, match=r"gradient of up.weight \(rank 0-1\) has other values on the ranks"):
@@ -163,6 +165,7 @@ def test_a_mean_over_the_batch_is_the_mean_of_the_ranks(fx_equivalence, net):
     fx_equivalence(loss := Loss(), X, ranks=2, build=averaged(loss, 0.5), batch=True, grads=True)
 
 
+@pytest.mark.sampled(every=3, start=2)
 @pytest.mark.parametrize("plan", [plans.tensor_parallel, plans.fully_sharded, plans.data_parallel])
 def test_plans_of_torch_are_equivalent(fx_equivalence, plan):
     pytest.importorskip("torch.distributed.tensor.parallel")
@@ -258,6 +261,7 @@ class Dropped(nn.Module):
 WIDE = torch.linspace(-1, 1, 128).reshape(32, 4)
 
 
+@pytest.mark.sampled(every=4, start=1)
 @pytest.mark.parametrize("batch", [True, False])
 @pytest.mark.parametrize("own", [True, False])
 def test_ranks_with_other_values_have_another_seed_and_ranks_with_equal_values_one(fx_equivalence, net, batch, own):

@@ -43,6 +43,7 @@ def test_this_torch_has_every_program():
     assert list(PROGRAMS) == NAMES
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(("name", "way"), cases())
 def test_the_program_calls_its_operator(name, way):
     targets = [

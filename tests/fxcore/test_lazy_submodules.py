@@ -53,6 +53,7 @@ def test_submodules_are_there_without_an_import_of_their_own_and_not_before_some
     assert lines == [f"{path} {path.split('.')[-1]}" for path in PATHS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS[:1])
 def test_a_submodule_is_there_on_every_system(path):
     assert ran(f"import fxcore; print(fxcore.{path}.__name__)").strip() == path.split(".")[-1]

@@ -101,6 +101,7 @@ def same_in_both(program):
     assert pprint.pformat(obtained, width=200).splitlines() == pprint.pformat(expected, width=200).splitlines()
 
 
+@pytest.mark.sampled(every=3, start=1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in SAMPLE else [pytest.mark.long]) for name in MODELS]
 )
@@ -113,6 +114,7 @@ def test_static_quantization(name):
     same_in_both(program)
 
 
+@pytest.mark.sampled(every=2, start=1)
 @pytest.mark.parametrize(
     ("name", "convert"),
     [("long short-term", "convert_to_reference_fx"), ("convolutions", "_convert_to_reference_decomposed_fx")],

@@ -41,6 +41,7 @@ def test_a_folder_of_goldens_is_reason_enough(run, pytester):
     run().stdout.fnmatch_lines(["follows: True"])
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("options", [("--fx-prune-golden",), ("--fx-report", "r.json"), ("-n", "1")], ids=" ".join)
 def test_options_about_goldens_and_other_processes_are_reason_enough(run, pytester, options):
     pytester.makepyfile(PLAIN)

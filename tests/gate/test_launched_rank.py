@@ -54,6 +54,7 @@ def test_ranks_of_one_launch_share_a_name_and_those_of_another_do_not():
     assert launched_rank(TORCHRUN).launch == launched_rank(other).launch != launched_rank(later).launch
 
 
+@pytest.mark.slow
 def test_ranks_on_several_machines_compare_and_are_refused_where_they_would_write(pytester, monkeypatch):
     for name, value in {**TORCHRUN, "WORLD_SIZE": "4"}.items():
         monkeypatch.setenv(name, value)

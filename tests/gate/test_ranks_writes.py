@@ -236,6 +236,7 @@ def test_two_texts_for_one_inline_golden_are_an_error(gather):
     assert "wants another text in it on rank 1 than on rank 0" in found.errors[0]
 
 
+@pytest.mark.slow
 @needs_distributed
 def test_two_stages_under_torchrun_update_and_then_match(pytester):
     write_tests(pytester)

@@ -50,6 +50,7 @@ def test_the_graphs_of_300_drawn_models_are_right_or_refuse():
     hold(300, 30)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [pytest.param(0, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", FEATURES)

@@ -23,6 +23,7 @@ def hold(model, args, kwargs, training: bool, tries: int) -> None:
     fuzz_guards(model, args, kwargs=kwargs, graph=graph, tries=tries)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("entry", SAMPLE, ids=str)

@@ -8,6 +8,7 @@ from tests.guided_cases.judgement import faults, judge
 from tests.guided_cases.table import CASES
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "case",

@@ -16,6 +16,7 @@ def parameter(place: int, edit: Edit) -> object:
     return pytest.param(edit, id=f"{edit.theme}-{edit.name}", marks=[pytest.mark.slow] if is_slow else [])
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("edit", [parameter(place, edit) for place, edit in enumerate(EDITS)])
 def test_harmful_edits_are_caught_and_harmless_ones_match(edit, tmp_path):

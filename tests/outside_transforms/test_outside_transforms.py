@@ -30,6 +30,7 @@ def parameter(place: int, case: Case) -> object:
     return pytest.param(case, id=f"{case.theme}-{case.name}", marks=marks)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", [parameter(place, case) for place, case in enumerate(CASES)])
 def test_wrong_transforms_are_caught_and_right_ones_pass(case):

@@ -93,6 +93,7 @@ def test_the_table_folds_ranks_and_blocks_and_has_totals():
     )
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("plan", "frontend", "reason"),
     [

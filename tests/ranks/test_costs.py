@@ -35,6 +35,7 @@ def test_data_parallel_ranks_hold_all_and_average_all_gradients():
     assert cost.sent == {("all_reduce", "4_ranks"): 2 * _PARAMETERS * 3 // 4}
 
 
+@pytest.mark.slow
 def test_sharded_ranks_hold_a_part_and_send_parameters_and_gradients():
     (cost,) = programs_of("fully_sharded").cost
     part = _PARAMETERS // 4
@@ -95,6 +96,7 @@ def test_a_plan_has_a_golden_of_costs(fx_golden):
     assert programs_of("data_parallel", mode="eval") == fx_golden(level="cost", budget={"flops": "+1%"})
 
 
+@pytest.mark.slow
 def test_a_capture_grows_with_the_layers_by_the_same_nodes_and_bytes():
     counts, sent = [], []
     for layers in (1, 2, 3):

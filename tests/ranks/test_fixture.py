@@ -116,6 +116,7 @@ def test_the_process_is_no_rank_afterwards(fx_ranks):
     assert not dist.is_initialized()
 
 
+@pytest.mark.sampled(every=4, start=3)
 @pytest.mark.parametrize("plan", [tensor_parallel, fully_sharded, two_dimensions, data_parallel])
 def test_ranks_of_a_training_step_run_one_graph(fx_ranks, plan):
     programs = fx_ranks(plan, inputs(), world_size=4, mode="train")

@@ -46,11 +46,13 @@ def examine(programs, case, fx_equivalence, timeout):
     compare(case, fx_equivalence, timeout)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("name", every(RIGHT))
 def test_a_right_program_is_not_accused(fx_ranks, fx_equivalence, name):
     examine(captured(RIGHT[name], fx_ranks), RIGHT[name], fx_equivalence, 200)
 
 
+@pytest.mark.sampled(every=4, start=3)
 @pytest.mark.parametrize("name", every(BROKEN))
 def test_a_broken_program_is_found(fx_ranks, fx_equivalence, name):
     programs = captured(BROKEN[name], fx_ranks)

@@ -99,6 +99,7 @@ def test_a_rank_that_waits_for_ever_is_named_with_its_stack():
     assert "    dist.barrier()" in others
 
 
+@pytest.mark.slow
 def test_a_rank_that_computes_for_ever_is_named_with_its_line():
     def one_loops(rank):
         while rank == 1:
@@ -159,6 +160,7 @@ def _doubled(rank: int) -> int:
     return 2 * rank + dist.get_world_size()
 
 
+@pytest.mark.slow
 def test_without_a_fork_a_function_of_a_module_runs_in_new_interpreters(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert run_on_ranks(_doubled, 1) == [1]
@@ -166,6 +168,7 @@ def test_without_a_fork_a_function_of_a_module_runs_in_new_interpreters(monkeypa
         run_on_ranks(lambda rank: rank, 1)
 
 
+@pytest.mark.slow
 def test_where_a_fork_cannot_train_a_function_of_a_module_runs_in_new_interpreters_and_a_closure_in_a_fork(monkeypatch):
     monkeypatch.setattr(processes, "differentiates_in_a_fork", lambda: False)
     assert run_on_ranks(_kind_of_process, 1) == ["SpawnProcess"]

@@ -24,6 +24,7 @@ pytestmark = [
 WITHOUT_TRAINING = {"loss_parallel", "plain_collectives", "functional_collectives"}
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_plan_is_one_subject(fx_ranks, fx_golden, plan):
     build, inputs = PLANS[plan]

@@ -30,6 +30,7 @@ def test_the_facts_of_dynamo_are_breaks_recompiles_and_guards(record):
     assert second.graph != third.graph
 
 
+@pytest.mark.sampled(every=3, start=2)
 @pytest.mark.parametrize("part", ["compiled_function", "facts_of", "read_failure"])
 def test_a_part_that_torch_lacks_makes_a_fact_the_reason_and_fails_no_test(record, monkeypatch, part):
     def missing(*_):

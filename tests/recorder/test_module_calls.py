@@ -52,6 +52,7 @@ def test_a_module_is_traced_once_and_recorded_for_every_test_that_called_it(reco
     assert len(traced) == 2
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("change", "count"),
     [

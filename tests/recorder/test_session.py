@@ -134,6 +134,7 @@ def test_workers_record_and_the_controller_tells(pytester, head, plain):
     assert len(list((pytester.path / "kept" / "graphs").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_cut_off_in_the_test_that_ran(pytester, head, plain):
     pytester.makepyfile(
         test_suite=head
@@ -197,6 +198,7 @@ class TestIt(unittest.TestCase):
     assert shown[0] == shown[1]
 
 
+@pytest.mark.sampled(every=4, start=2)
 @pytest.mark.parametrize(
     "line",
     [

@@ -153,6 +153,7 @@ def test_it():
 """
 
 
+@pytest.mark.slow
 def test_results_counters_and_random_state_are_those_of_a_plain_run(pytester, head, plain):
     pytester.makepyfile(test_suite=head + NEUTRAL)
     found = []

@@ -45,6 +45,7 @@ def test_a_run_with_failed_tests_is_a_whole_recording(tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["kept", "test_it.py"]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("suite", "arguments", "status", "words"),
     [
@@ -81,6 +82,7 @@ def test_an_interpreter_that_is_not_there_is_an_error(tmp_path):
         record_in_child(str(tmp_path / "kept"), [], folder=tmp_path, python="/no/python")
 
 
+@pytest.mark.slow
 def test_a_thread_other_than_the_main_one_can_run(tmp_path):
     write(tmp_path, "def test_a(): pass")
     with ThreadPoolExecutor() as pool:

@@ -220,6 +220,7 @@ def is_fake_mode_set():
     return isinstance(V.fake_mode, FakeTensorMode)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.usefixtures("registered_patterns")
 def test_passes_of_inductor_keep_results_and_have_their_effect(name):

@@ -121,6 +121,7 @@ def folded(given: ExportedProgram) -> ExportedProgram:
     return made
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("transform", [folded, ExportedProgram.run_decompositions, lambda given: given.module()])
 def test_state_that_goes_and_other_forms_of_a_program_are_no_change(transform: Any):
     FxTransform()(transform, program(), inputs())

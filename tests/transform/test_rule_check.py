@@ -45,6 +45,7 @@ def sampled(cases):
     return [*cases[:2], *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("rule", sampled(RIGHT), ids=lambda rule: rule.name)
 def test_a_right_rule_is_right(rule):
     verdict = verdict_on(rule, search=60)
@@ -78,6 +79,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(("rule", "words"), sampled(WRONG), ids=lambda case: getattr(case, "name", ""))
 def test_a_wrong_rule_has_the_inputs_that_show_it(rule, words):
     verdict = verdict_on(rule)

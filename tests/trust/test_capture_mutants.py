@@ -55,6 +55,7 @@ def some(names, sample):
     return [pytest.param(name, marks=() if name in sample else pytest.mark.long) for name in names]
 
 
+@pytest.mark.sampled(every=4, start=1)
 @pytest.mark.parametrize("name", some(MUTANTS, SAMPLE))
 def test_an_edit_that_changes_the_capture_is_told(name, base, tmp_path):
     obtained = captured_document(tmp_path, edited(MUTANTS[name]))

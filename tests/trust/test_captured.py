@@ -48,6 +48,7 @@ def reported(name, gm):
     return found
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", LEADING)
 def test_a_sample_of_the_mutants_of_a_captured_graph_is_caught(name):
     check_mutants(name, leading_subjects()[name], 2)
@@ -58,6 +59,7 @@ def test_harmless_edits_of_a_captured_graph_are_not_reported(name):
     assert reported(name, leading_subjects()[name]) == []
 
 
+@pytest.mark.sampled(every=4, start=2)
 @pytest.mark.parametrize("name", LEADING)
 def test_a_dialect_has_the_mutants_and_the_harmless_edits_of_the_operators_it_stands_for(name):
     gm = in_the_edge_dialect(leading_subjects()[name])

@@ -108,6 +108,7 @@ def exported(model):
     return torch.export.export(model, (ROWS,))
 
 
+@pytest.mark.slow
 def test_branches_exchanged_are_caught_and_other_names_of_them_are_not():
     expected, renamed = exported(Chooses()), exported(Chooses()).module()
     for name, other in (("true_graph_0", "true_graph_7"), ("false_graph_0", "a_false_graph")):

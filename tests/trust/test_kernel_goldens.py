@@ -28,6 +28,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sampled(every=8, start=6)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_golden_of_a_model_s_kernels_holds(name, fx_capture, fx_golden):
     make, inputs = MODELS[name]

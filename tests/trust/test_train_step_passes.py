@@ -47,6 +47,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.sampled(every=4, start=2)
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_pass_keeps_three_steps(fx_transform, name):
     result = fx_transform(getattr(step_passes, name), RIGHT[name](), net_inputs())
@@ -68,6 +69,7 @@ def test_a_clean_up_keeps_three_steps(fx_transform, name):
     result.assert_ops(removed={"aten.t": 1})
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_pass_is_named_with_its_effect(fx_transform, name):
     make, words = BROKEN[name]

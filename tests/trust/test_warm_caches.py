@@ -91,6 +91,7 @@ def _warm(model, inputs, folder):
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 def test_a_model_in_the_caches_of_this_process_has_its_kernels(tmp_path, monkeypatch):
     model, inputs = nn.Linear(4, 4).eval(), (torch.rand(2, 4),)
     cold = [kernel.text for kernel in capture(model, inputs, frontend="inductor").kernels]

@@ -29,6 +29,7 @@ def commands(result: pytest.RunResult) -> list[list[str]]:
     return [shlex.split(match[1])[1:] for match in found if match]
 
 
+@pytest.mark.slow
 def test_of_parametrized_tests_each_command_changes_one_golden(project):
     project.test(PARAMETRIZED.format(ids=IDS, function="neg"))
     project.update()

@@ -105,6 +105,7 @@ def test_the_command_finds_received_and_unused_goldens_from_any_folder(beside, m
     assert capsys.readouterr().out.startswith("../tests/golden/test_net/test_net-a%20b~")
 
 
+@pytest.mark.slow
 def test_collectors_of_yaml_see_no_golden(beside):
     beside.write(
         "conftest.py",

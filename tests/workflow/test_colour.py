@@ -24,6 +24,7 @@ def section_of(result) -> str:
     return text[text.index("fx golden golden/test_net/test_net.yaml") :]
 
 
+@pytest.mark.sampled(every=3, start=1)
 @pytest.mark.parametrize(
     ("options", "environment", "is_coloured"),
     [

@@ -92,6 +92,7 @@ def lines_of(file: Path, case: Case) -> int:
     return python_lines("\n".join(source[function.lineno - 1 : function.end_lineno]))
 
 
+@pytest.mark.slow
 @needs_fake_group
 @pytest.mark.parametrize("kind", CASES)
 def test_our_tests_pass_and_tell_what_lost_the_fusion(kind, run, project):

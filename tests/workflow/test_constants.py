@@ -57,6 +57,7 @@ def written(project):
     return project
 
 
+@pytest.mark.sampled(every=4, start=2)
 @pytest.mark.parametrize("numbers", NUDGED, ids=lambda numbers: next(iter(numbers)))
 def test_rounding_fails_at_exact_with_the_cure_and_passes_at_close(written, numbers):
     golden = written.write_golden()

@@ -51,6 +51,7 @@ def test_words_and_writes_are_the_same_on_ci(broken, monkeypatch, value):
     broken.run().assert_outcomes(passed=2)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("verbosity", ["-q", "-vv", "--tb=short", "--tb=line", "--assert=plain", "--color=yes"])
 def test_the_headline_is_there_at_every_verbosity(broken, verbosity):
     broken.run(verbosity).stdout.fnmatch_lines(["*golden/test_net/test_first.yaml does not match*"])
@@ -75,6 +76,7 @@ def test_a_selection_updates_what_it_selects(broken):
     assert b"torch.sin" in broken.goldens()[SECOND]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("option", ["--lf", "--ff"])
 def test_last_failed_runs_and_updates_the_failed_one(broken, option):
     broken.run()

@@ -136,6 +136,7 @@ def test_fx_ops_answers_for_any_subject(project):
     project.run().assert_outcomes(passed=1)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("ini", "marker", "call"),
     [

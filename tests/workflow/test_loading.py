@@ -46,6 +46,7 @@ def test_the_plugin_can_be_switched_off(project):
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("options", [["-p", "no:cacheprovider"], ["-p", "no:terminal"], ["-p", "no:logging"], ["-qq"]])
 def test_the_walk_without_parts_of_pytest(project, options):
     assert project.update(*options).ret == 0

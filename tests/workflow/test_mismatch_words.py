@@ -32,6 +32,7 @@ class NetCase(unittest.TestCase):
 """
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("options", [[], ["--assert=plain"], ["--tb=short"], ["-n0"]], ids=" ".join)
 @pytest.mark.parametrize("test", [None, HELPER, UNITTEST], ids=["test", "helper", "unittest"])
 def test_field_values_and_command_stand_in_the_assertion(project, test, options):

@@ -90,6 +90,7 @@ def last_of_summary(result: pytest.RunResult) -> str:
     return line.partition(" - ")[2]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("case", RAISED)
 def test_no_more_than_15_lines_tell_what_is_wrong_with(project, case, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")

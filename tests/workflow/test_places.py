@@ -92,6 +92,7 @@ def test_ids_that_differ_only_in_case_have_files_that_differ_in_more(project):
     project.run("test_net.py::test_net[A]").assert_outcomes(passed=1)
 
 
+@pytest.mark.sampled(every=3, start=1)
 @pytest.mark.parametrize("name", ["../x", "a/b", "received", "2", ""])
 def test_names_with_a_meaning_of_their_own_are_refused(project, name):
     project.test(f"from model import Net\n\ndef test_net(fx_golden):\n    assert Net() == fx_golden(name={name!r})\n")

@@ -206,6 +206,7 @@ def compiler():
     capture(torch.neg, torch.ones(2))
 
 
+@pytest.mark.slow
 def test_a_printed_command_does_what_is_printed(project, monkeypatch, tmp_path_factory):
     try_all(project, monkeypatch, tmp_path_factory, ".", ["tests/test_named.py"])
 

@@ -51,6 +51,7 @@ def test_a_golden_that_is_missing_is_received(project, monkeypatch):
     project.run().assert_outcomes(passed=1)
 
 
+@pytest.mark.sampled(every=3, start=1)
 @pytest.mark.parametrize("ruin", [b"format: 1\nnodes: 3\n", b"\xff\xfe", b""])
 def test_a_golden_that_is_ruined_can_be_replaced(project, monkeypatch, ruin):
     project.write("golden/test_net/test_net.yaml", "").write_bytes(ruin)

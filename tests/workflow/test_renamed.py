@@ -109,6 +109,7 @@ UNKNOWN = {
 }
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_nothing_is_taken_from_a_golden_of_which_it_is_not_certain_that_it_is_unused_as(renamed, case):
     text, options = UNKNOWN[case]

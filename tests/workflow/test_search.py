@@ -19,6 +19,7 @@ def test_right(fx_equivalence):
 """
 
 
+@pytest.mark.sampled(every=2, start=1)
 @pytest.mark.parametrize(
     ("option", "ini"),
     [("", "fx_search = 20"), (", search=20", "fx_search = 3")],

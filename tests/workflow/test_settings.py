@@ -32,6 +32,7 @@ def rename_a_variable(project) -> None:
     path.write_text(path.read_text().replace("neg", "torch_neg").replace("torch.torch_neg", "torch.neg"))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("options", "ini", "test", "level"),
     [
@@ -123,6 +124,7 @@ def test_a_wrong_argument_names_the_levels(project):
     result.stdout.fnmatch_lines(["E*LevelError: there is no level 'vague'; goldens are compared at exact, structure*"])
 
 
+@pytest.mark.slow
 def test_help_and_markers_tell_of_the_plugin(project):
     project.run("--help").stdout.fnmatch_lines(["*--fx-update-golden*", "*--fx-golden-dir*", "*--fx-level*"])
     project.run("--markers").stdout.fnmatch_lines(["@pytest.mark.fx(level=..., *"])

@@ -149,6 +149,7 @@ def test_a_test_that_is_skipped_before_comparing_is_skipped(project):
     project.run().assert_outcomes(skipped=1)
 
 
+@pytest.mark.slow
 def test_not_equal_is_refused(project):
     project.update()
     project.test("from model import Net\n\ndef test_net(fx_golden):\n    assert Net() != fx_golden\n")

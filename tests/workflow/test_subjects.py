@@ -17,6 +17,7 @@ def test_net(fx_golden):
 """
 
 
+@pytest.mark.sampled(every=3, start=2)
 @pytest.mark.parametrize(
     "subject",
     [

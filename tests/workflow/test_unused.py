@@ -101,6 +101,7 @@ def test_a_file_that_is_gone_is_unknown_to_a_run_with_path_arguments(stale):
     assert pruned(stale, "test_net.py") == {"test_net/test_two.yaml"}
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -116,6 +117,7 @@ def test_what_was_left_out_is_never_unused(stale, options):
     assert not {name for name in pruned(stale, *options) if name.startswith("test_other/")}
 
 
+@pytest.mark.sampled(every=3, start=1)
 @pytest.mark.parametrize("options", [["--collect-only"], ["--setup-only"], ["--setup-plan"]])
 def test_a_run_that_runs_nothing_judges_nothing(stale, options):
     (stale.path / "test_other.py").unlink()
@@ -143,6 +145,7 @@ BY_WORKERS = ("the file cannot be imported", "the process dies")
 BY_WORKERS_TOO = ("a test fails", "a class cannot be collected")
 
 
+@pytest.mark.sampled(every=4, start=2)
 @pytest.mark.parametrize(
     ("case", "workers"),
     [
@@ -179,6 +182,7 @@ def test_last_failed_looks_into_too_little_to_judge(stale):
     assert pruned(stale, "--lf") == set()
 
 
+@pytest.mark.slow
 def test_exit_first_knows_only_the_files_before(stale):
     stale.test("def test_bad():\n    assert False\n", "test_a.py")
 

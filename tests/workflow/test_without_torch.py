@@ -75,6 +75,7 @@ def test_every_fixture_says_its_own_name_however_it_is_asked_for(project, withou
     assert said == sorted(f"{fixture} needs torch, and torch is not installed: {THE_CURE}" for fixture in 3 * FIXTURES)
 
 
+@pytest.mark.sampled(every=3, start=2)
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -106,6 +107,7 @@ def test_tests_that_ask_for_nothing_pass_with_every_option(project, without_torc
         without_torch(*options).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_the_command_reads_goldens(project):
     project.update().assert_outcomes(passed=1)
     code = f"{TORCH_IS_ABSENT}\nfrom pytest_fxgraph.command.main import main\n\nsys.exit(main(sys.argv[1:]))\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def test_edits_and_rest_are_the_difference_of_any_two_documents(expected, obtain
     check(compare_documents(expected, obtained, level=level))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(layered_documents(), layered_documents())
 def test_edits_and_rest_are_the_difference_of_any_two_documents_with_layers(expected, obtained):

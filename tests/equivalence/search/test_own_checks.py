@@ -71,6 +71,7 @@ def unchecked():
     return fxcore.symbolic_trace(Unchecked())
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("model", "words"),
     [

@@ -42,6 +42,7 @@ def message_of(case, seed: int = 0, tries: int = 200, **options) -> str | None:
     return None
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     "case",
     [
@@ -105,6 +106,7 @@ def searched_trace(model, seed: int, tries: int) -> FxEquivalence:
     return equivalence
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", SAMPLE_OF_ZOO)
 def test_a_trace_is_not_accused(name):
     equivalence = searched_trace(CATALOG[name], seed=0, tries=40)
@@ -137,6 +139,7 @@ def test_one_wrong_value_is_all_that_is_left_of_thousands():
     assert "smallest input: 0 = float32[1, 1] [[0.50" in message
 
 
+@pytest.mark.slow
 def test_what_stands_around_the_calls_is_told():
     message = message_of(CASES["autocast"])
 
@@ -144,6 +147,7 @@ def test_what_stands_around_the_calls_is_told():
     assert "seed 0, under autocast to bfloat16; smallest input: 0 = float32[1, 1]" in message
 
 
+@pytest.mark.slow
 def test_the_section_holds_the_input_too():
     model, graph = CASES["ceil_mode"].pair()
 
@@ -159,6 +163,7 @@ def test_a_seed_finds_the_same_each_time(name):
     assert message_of(CASES[name], seed=5) == message_of(CASES[name], seed=5)
 
 
+@pytest.mark.slow
 def test_the_script_holds_the_smallest_input(tmp_path):
     message = message_of(CASES["negative"], reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
 
@@ -284,6 +289,7 @@ def test_without_a_search_nothing_is_searched():
     assert equivalence.searches == ()
 
 
+@pytest.mark.slow
 def test_the_default_of_the_fixture_holds_and_an_argument_goes_before_it():
     model, graph = CASES["negative"].pair()
     equivalence = FxEquivalence(search=40)
@@ -421,6 +427,7 @@ def test_finite_values_leave_out_where_infinities_alone_differ():
         FxEquivalence()(by_powers, drawn(4, 3), graph=graph, search=60, search_values="small")
 
 
+@pytest.mark.slow
 def test_a_default_that_the_test_leaves_out_varies():
     def scaled(x, scale=2.0):
         return x * scale

@@ -250,6 +250,7 @@ def test_a_guard_on_the_result_of_a_nested_operator_is_computed_from_the_inputs(
         graph_module.check_guards(torch.rand(2, 4))
 
 
+@pytest.mark.slow
 def test_modes_inside_of_a_branch_stay_there():
     class Stopped(Layers):
         def forward(self, x):
@@ -460,6 +461,7 @@ class Recurrent(nn.Module):
         return carry, torch.stack(rows)
 
 
+@pytest.mark.slow
 def test_scan_keeps_the_layer_and_the_length():
     x = torch.rand(5, 3, 4)
 

@@ -84,6 +84,7 @@ def test_values_of_the_example_are_not_kept():
     assert [reference() for reference in kept] == [None] * len(kept)
 
 
+@pytest.mark.slow
 def test_a_number_drawn_outside_cannot_be_computed_again():
     import random
 

@@ -450,6 +450,7 @@ def results(call, inputs):
     return found
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("is_training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("name", SOUND)
 def test_a_trace_leaves_the_model_as_it_was_and_the_graph_answers_as_eager_does_in_each_call(name, is_training):

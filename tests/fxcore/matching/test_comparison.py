@@ -90,6 +90,7 @@ def test_two_parameters_do_not_stand_for_one_value_as_in_torch():
     assert matches(fxcore, program, pattern, replacement)[1] == 0
 
 
+@pytest.mark.slow
 def test_a_pattern_deeper_than_pythons_stack_is_found():
     """torch.fx, which goes up by recursion, raises RecursionError here, after some seconds."""
 

@@ -46,6 +46,7 @@ def test_a_layer_without_bias_has_its_weight_alone(engine):
     assert texts(made) == {"0._packed_params:weight": (torch.qint8, (3, 4))}
 
 
+@pytest.mark.sampled(every=2, start=1)
 def test_a_converted_convolution_has_weight_and_bias(engine):
     model = nn.Sequential(quantization.QuantStub(), nn.Conv2d(1, 2, 1)).eval()
     model.qconfig = quantization.get_default_qconfig(engine)

@@ -62,6 +62,7 @@ def can_fuse(partitioner, partitions):
     return True
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -84,6 +84,7 @@ def norms_in(gm):
     return [node for node in gm.graph.nodes if "norm" in str(node.target)]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("kind", "size", "form"),
     [

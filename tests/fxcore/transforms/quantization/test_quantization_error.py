@@ -103,6 +103,7 @@ def check_answers(expected, obtained):
     assert torch.equal(expected.argmax(1)[is_clear], obtained.argmax(1)[is_clear])
 
 
+@pytest.mark.slow
 def test_int8_resnet18_reaches_20_decibels_and_keeps_its_answers(expected, integers):
     assert len(expected.argmax(1).unique()) >= 10
     check_answers(expected, answers(integers))
