@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
@@ -166,14 +166,12 @@ def _example(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor) or type(leaf).__name__ == "TensorMetadata":
         stride = leaf.stride() if isinstance(leaf, torch.Tensor) else leaf.stride
         sizes, steps = ([concrete(size) for size in numbers] for numbers in (leaf.shape, stride))
-        return torch.empty_strided(sizes, steps or _contiguous(sizes), dtype=leaf.dtype, device="meta")
+        if not steps:
+            return torch.empty(sizes, dtype=leaf.dtype, device="meta")
+        return torch.empty_strided(sizes, steps, dtype=leaf.dtype, device="meta")
     if isinstance(leaf, (tuple, list)):
         return type(leaf)(map(_example, leaf))
     return concrete(leaf) if isinstance(leaf, torch.SymInt) else leaf
-
-
-def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(prod(sizes[place + 1 :]) for place in range(len(sizes)))
 
 
 def _copies(
@@ -269,8 +267,6 @@ class _Recorder(Interpreter):
 
     def described(self, value: Any) -> Any:
         """Return a structure with a spec in place of each tensor."""
-        if isinstance(value, torch.Tensor):
-            return self.spec(value)
         return map_aggregate(value, lambda leaf: self.spec(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
     def spec(self, tensor: torch.Tensor) -> TensorSpec:
