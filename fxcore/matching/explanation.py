@@ -201,8 +201,7 @@ class _NearMatch:
         return pairs or []
 
     def _are_alike(self, expected: Node, obtained: Node) -> bool:
-        name = self._wanted_name if expected in self._matcher.pattern_anchors else ""
-        return self._matcher._nodes_are_equal(expected, obtained, name)
+        return self._matcher.are_alike(expected, obtained, self._wanted_name)
 
     def _bind(self, expected: Node, obtained: Node) -> None:
         self.nodes_map[expected] = obtained
@@ -318,11 +317,10 @@ class _Look:
         self._wanted_name = wanted_name
         self._operations = [node for node in matcher.pattern.nodes if node.op not in ("placeholder", "output")]
         self._nodes = [node for node in graph.nodes if matcher.match_output or node.op != "output"]
-        self._alike = {each: self._all_alike(each) for each in self._operations}
-
-    def _all_alike(self, expected: Node) -> list[Node]:
-        name = self._wanted_name if expected in self._matcher.pattern_anchors else ""
-        return [node for node in self._nodes if self._matcher._nodes_are_equal(expected, node, name)]
+        self._alike = {
+            each: [node for node in self._nodes if matcher.are_alike(each, node, wanted_name)]
+            for each in self._operations
+        }
 
     def absent(self) -> tuple[Node, ...]:
         """Return the operations of the pattern that the graph lacks."""
