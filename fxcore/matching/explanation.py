@@ -48,6 +48,11 @@ def describe_call(node: Node) -> str:
         return f"the {what} {target!r}{_class_suffix(node)}"
     if node.op == "output":
         return "the return"
+    return shown_target(target)
+
+
+def shown_target(target: Any) -> str:
+    """Return a target for messages: a path, "torch.relu", or its repr if it has no name."""
     try:
         return readable_target(target)
     except (FxError, AttributeError):

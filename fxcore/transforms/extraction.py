@@ -68,12 +68,9 @@ def extract_between(
     with torch.no_grad(), state_kept(gm):
         recorder.run(*copied_example(arguments))
     expected = tuple([recorder.values[end] for end in last])
-    return Extraction(
-        part,
-        tuple([recorder.values[value] for value in inputs]),
-        expected[0] if len(expected) == 1 else expected,
-        tuple([value.name for value in inputs]),
-    )
+    result = expected[0] if len(expected) == 1 else expected
+    given = tuple([recorder.values[value] for value in inputs])
+    return Extraction(part, given, result, tuple([value.name for value in inputs]))
 
 
 def _nodes(gm: GraphModule, wanted: Iterable[Node | str]) -> list[Node]:
