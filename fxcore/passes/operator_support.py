@@ -90,9 +90,7 @@ class OpSupports:
     @classmethod
     def decline_if_input_dtype(cls, dtype: torch.dtype) -> OperatorSupportBase:
         """Refuse nodes that read a value of `dtype`."""
-        return create_op_support(
-            lambda modules, node: all(_get_arg_dtype(value) != dtype for value in node.all_input_nodes)
-        )
+        return create_op_support(lambda modules, node: dtype not in map(_get_arg_dtype, node.all_input_nodes))
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> OperatorSupportBase:
