@@ -51,7 +51,7 @@ class CheckFunctions:
         self.by_position: dict[int, CheckFunction] = {}
         carried: list[Node] = []
         for position in sorted({ENTRY, *plan.checks}):
-            needed = self._needed_after(position)
+            needed = {node for later, read in self._read_at.items() if later > position for node in read}
             computed = [each for each in plan.checks.get(position, ()) if isinstance(each, Node)]
             carried_on = [node for node in (*carried, *computed) if node in needed]
             self.by_position[position] = self._function(position, carried, carried_on)
@@ -71,9 +71,6 @@ class CheckFunctions:
             elif each not in self.plan.alone:
                 read[self.plan.value_of(self.plan.asked[each])] = None
         return list(read)
-
-    def _needed_after(self, position: int) -> set[Node]:
-        return {node for later, read in self._read_at.items() if later > position for node in read}
 
     def _function(self, position: int, carried: list[Node], carried_on: list[Node]) -> CheckFunction:
         plan = self.plan
@@ -212,14 +209,15 @@ class _Source:
             return [computed if guard.caught else f"{self._checker}.check(self, {index}, {computed})"]
         if guard.caught:
             return ["pass"]  # the value is there: its call raised no error
-        found = self._name_of(self._plan.asked[index])
+        asked = self._plan.asked[index]
+        found = self._name_of(asked)
         if guard.value is None:
             condition = f"{found} is not None"
         elif type(guard.value) is torch.Size:
             condition = f"{found} != {tuple(guard.value)!r}"
-        elif type(guard.value) is bool and _name(self._plan.asked[index]) in _TRUTHS:
+        elif type(guard.value) is bool and getattr(asked.target, "__name__", asked.target) in _TRUTHS:
             condition = f"not {found}" if guard.value else found
-        elif type(guard.value) is bool and is_path(self._plan.asked[index]):
+        elif type(guard.value) is bool and is_path(asked):
             condition = f"{found} is not {guard.value}"  # the traced code may ask with `is`
         elif type(guard.value) in _LITERALS:
             condition = f"{found} != {guard.value!r}"
@@ -228,7 +226,3 @@ class _Source:
         else:
             return [f"{self._checker}.check(self, {index}, {found})"]
         return [f"if {condition}:", f"    {self._checker}.refuse(self, {index}, {found})"]
-
-
-def _name(node: Node) -> str:
-    return str(getattr(node.target, "__name__", node.target))

@@ -121,15 +121,13 @@ class Plan:
         twin = self.twins.get(node)
         if twin is not None:
             asked = self._positions[twin]
-            is_free = earliest == ENTRY and self._is_cheap(node) and not self._changes(node, earliest, asked)
+            # These calls cost nothing beside the calls of a graph, and give the same value twice.
+            is_cheap = node.target in (operator.getitem, getattr) or _is_plain(node)
+            is_free = earliest == ENTRY and is_cheap and not self._changes(node, earliest, asked)
             return ENTRY if is_free else asked
         after = self._by_name.get(self._moved.present(node.meta.get(AFTER, "")))
         asked = ENTRY if after is None else self._positions[after]
         return asked if self._changes(node, earliest, asked) else earliest
-
-    def _is_cheap(self, node: Node) -> bool:
-        """Return whether a call costs nothing beside the calls of a graph, and gives the same value twice."""
-        return _is_plain(node) or node.target in (operator.getitem, getattr)
 
     def _changes(self, node: Node, after: int, until: int) -> bool:
         """Return whether the graph changes a node's answer at a position in (after, until]."""

@@ -155,8 +155,8 @@ class Container:
         """Return the keys of a container, None if it has no keys, and the values."""
         if isinstance(container, dict):
             if self.role == "graph":
-                kept = {name: value for name, value in container.items() if _is_restored_of_graph(name)}
-                return list(kept), list(kept.values())
+                kept = [name for name in container if name in _STATE_OF_GRAPH or not name.startswith("_")]
+                return kept, list(map(container.get, kept))
             kind: Any = OrderedDict if isinstance(container, OrderedDict) else dict
             return list(kind.keys(container)), list(kind.values(container))
         if isinstance(container, list):
@@ -177,10 +177,6 @@ class Container:
         if isinstance(self.value, (dict, list, deque)) and not self.role:
             return f"{self.path}[{shown(key)}]"
         return f"{self.path}.{key}" if self.path else str(key)
-
-
-def _is_restored_of_graph(name: str) -> bool:
-    return name in _STATE_OF_GRAPH or not name.startswith("_")
 
 
 def names_of(value: object) -> dict[str, Any]:

@@ -229,10 +229,8 @@ class OuterValue:
 
     def _has_grown(self, now: Any) -> bool:
         """Return whether a dict has new items alone, and the code that reads the dict adds items: it is a cache."""
-        frozen_dict: Any = (
-            self.expected if isinstance(self.expected, tuple) and len(self.expected) == 2 else (object, 0)
-        )
-        kind, held = frozen_dict
+        expected = self.expected
+        kind, held = expected if isinstance(expected, tuple) and len(expected) == 2 else (object, 0)
         if not (issubclass(kind, dict) and isinstance(now, tuple) and now[0] is kind and any(map(_adds, self.codes))):
             return False
         if isinstance(held, int) or isinstance(now[1], int):
