@@ -156,14 +156,13 @@ class _State(threading.local):
 THREAD = _State()
 
 
+# Variables of torch.fx's file that libraries read. Here each thread has its own values.
+_VARIABLES = {"current_meta": "meta", "should_preserve_node_meta": "is_preserving", "current_replay_node": "replayed"}
+
+
 def __getattr__(name: str) -> Any:
-    # Variables of torch.fx's file that libraries read. Here each thread has its own values.
-    if name == "current_meta":
-        return THREAD.meta
-    if name == "should_preserve_node_meta":
-        return THREAD.is_preserving
-    if name == "current_replay_node":
-        return THREAD.replayed
+    if name in _VARIABLES:
+        return getattr(THREAD, _VARIABLES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

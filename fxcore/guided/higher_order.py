@@ -48,15 +48,12 @@ def replacements() -> Iterator[Replacement]:
 def _of_operators() -> list[Replacement]:
     """Return the replacements of the operators that this torch has."""
     importlib.import_module(_SCANS)  # with all operators
-    found = [(getattr(torch.ops.higher_order, name, None), record) for name, record in _RECORDS.items()]
+    operators = [(getattr(torch.ops.higher_order, name, None), record) for name, record in _RECORDS.items()]
+    calls = [(type(operator), record) for operator, record in operators if operator is not None]
+    questions = ("is_dynamo_compiling", "is_compiling")
     return [
-        *[
-            Replacement(type(operator), "__call__", functools.partial(_recorded_operator, record))
-            for operator, record in found
-            if operator is not None
-        ],
-        Replacement("torch.compiler", "is_dynamo_compiling", _as_in_dynamo),
-        Replacement("torch.compiler", "is_compiling", _as_in_dynamo),
+        *(Replacement(kind, "__call__", functools.partial(_recorded_operator, record)) for kind, record in calls),
+        *(Replacement("torch.compiler", name, _as_in_dynamo) for name in questions),
     ]
 
 
@@ -171,14 +168,14 @@ def opened(value: Any) -> Any:
     return pytree.tree_map(of, value)
 
 
-def parameter_names(function: Callable[..., Any], count: int, prefix: str) -> list[str]:
+def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
     """Return the names of a function's parameters if each takes one value, else numbered names."""
     try:
         parameters = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     plain = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return plain if len(plain) == len(parameters) == count else [f"{prefix}_{number}" for number in range(count)]
+    return plain if len(plain) == len(parameters) == count else [f"operand_{number}" for number in range(count)]
 
 
 def inputs_of(samples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
@@ -255,7 +252,8 @@ def _kind_of(value: Any, is_same_size: bool) -> str:
 def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     if isinstance(pred, (torch.Tensor, ExampleProxy)):
         try:
-            return _recorded_cond(tracer, operator, pred, true_fn, false_fn, operands)
+            functions = {"true_graph": true_fn, "false_graph": false_fn}
+            return _recorded_branches(tracer, operator, pred, functions, int(not _number_of(pred, True)), operands)
         except TraceError:
             if type(pred) not in VALUE_PROXIES:
                 raise
@@ -263,25 +261,11 @@ def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, op
     return (true_fn if pred else false_fn)(*operands)
 
 
-def _recorded_cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
-    taken = int(not _number_of(pred, True))
-    functions = {"true_graph": true_fn, "false_graph": false_fn}
-
-    def arranged(modules: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (pred, *modules, given)
-
-    return _recorded_branches(tracer, operator, functions, taken, operands, arranged)
-
-
 def _switch(tracer: Any, operator: Any, index: Any, branches: Any, operands: Any = ()) -> Any:
     if not isinstance(index, (torch.Tensor, ExampleProxy)):
         return branches[index](*operands)
     functions = {f"branch{number}_graph": function for number, function in enumerate(branches)}
-
-    def arranged(modules: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (index, modules, given)
-
-    return _recorded_branches(tracer, operator, functions, int(_number_of(index, 0)), operands, arranged)
+    return _recorded_branches(tracer, operator, index, functions, int(_number_of(index, 0)), operands)
 
 
 def _number_of(value: Any, fallback: Any) -> Any:
@@ -293,20 +277,20 @@ def _number_of(value: Any, fallback: Any) -> Any:
 def _recorded_branches(
     tracer: Any,
     operator: Any,
+    selector: Any,
     functions: dict[str, Callable[..., Any]],
     taken: int,
     operands: Any,
-    arranged: Callable[[list[Any], tuple[Any, ...]], tuple[Any, ...]],
 ) -> Any:
     """Record a call that runs one of several functions, which have the names of their graphs.
 
-    The example takes the function at a position. `arranged` makes the arguments of the call.
+    The example takes the function at a position. `selector` is the value that chooses a function in a run.
     """
     name = f"torch.{operator.__name__}"
     values, spec = pytree.tree_flatten(opened(tuple(operands)))
     branches = []
     for number, (graph_name, function) in enumerate(functions.items()):
-        samples = samples_of(values, parameter_names(function, len(values), "operand"))
+        samples = samples_of(values, parameter_names(function, len(values)))
         branches.append(_branch(tracer, _with_arguments(function, spec), samples, name, graph_name, number == taken))
     taken_branch = branches[taken]
     for other in branches:
@@ -315,7 +299,8 @@ def _recorded_branches(
             raise TraceError(f"the branches of {name} return different structures{tracer._place()}: {told}")
         _refuse_other_kinds(tracer, name, branches[0].outputs, other.outputs, is_same_size=False)
     modules, lifted = tracer.inner_graphs.modules(branches)
-    args = arranged(modules, (*inputs_of(samples, values), *lifted))
+    given = (*inputs_of(samples, values), *lifted)
+    args = (selector, modules, given) if operator.__name__ == "switch" else (selector, *modules, given)
     result = recorded_call(tracer, operator, args, {}, example_of(taken_branch))
     sizes = list(map(_size_of, example_of(taken_branch)))
     for other in branches:
@@ -478,9 +463,8 @@ def _flex_attention(
     (score_graph, for_score), (mask_graph, for_mask) = made
     mask = (*block_mask[:-1], *mask_graph)
     lifted = tuple(for_score), tuple(for_mask)
-    result = recorded_call(
-        tracer, operator, (query, key, value, *score_graph, mask, scale, kernel_options, *lifted), {}
-    )
+    args = (query, key, value, *score_graph, mask, scale, kernel_options, *lifted)
+    result = recorded_call(tracer, operator, args, {})
     return tuple([result[index] for index in range(len(result.example))])
 
 
@@ -504,7 +488,7 @@ def _record_checkpoint(
     known: dict[str, Any] = {name: kwargs[name] for name in ("use_reentrant", "preserve_rng_state") if name in kwargs}
     more = {name: value for name, value in kwargs.items() if name not in (*known, "early_stop")}
     values, spec = pytree.tree_flatten((opened(args), opened(more)))
-    samples = samples_of(values, parameter_names(function, len(values), "operand"))
+    samples = samples_of(values, parameter_names(function, len(values)))
 
     def flat(*leaves: Any) -> Any:
         given, named = pytree.tree_unflatten(list(leaves), spec)

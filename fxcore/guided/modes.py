@@ -27,6 +27,7 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_redundant_condition
 from fxcore.tracing.patching import Replacement
 
+_GRAD_MODES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
 
 
@@ -35,18 +36,14 @@ def replacements() -> Iterator[Replacement]:
     for name, facts in operator_table().items():
         if "asks_mode" in facts:
             yield Replacement("torch", name.removeprefix("torch."), _noting)
-    kinds = [(torch.autocast, _begin_autocast, _end_autocast), (torch.inference_mode, _begin_inference, _end_inference)]
-    kinds += [
-        (each, _begin_grad_mode, _end_grad_mode) for each in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
-    ]
-    for kind, begin, end in kinds:
+    begin_inference, end_inference = (functools.partial(_switch_inference, change) for change in (1, -1))
+    blocks: list[tuple[Any, Any, Any]] = [(each, _begin_grad_mode, _end_grad_mode) for each in _GRAD_MODES]
+    blocks += [(torch.autocast, _begin_autocast, _end_autocast), (torch.inference_mode, begin_inference, end_inference)]
+    for kind, begin, end in blocks:
         yield Replacement(kind, "__enter__", functools.partial(_method, begin))
         yield Replacement(kind, "__exit__", functools.partial(_method, end))
-    flags = (torch.backends.ContextProp, "__get__", _noting_flag)
-    of_products = (type(torch.backends.cuda.matmul), "__getattr__", _noting_flag_of_products)
-    for kind, name, make in (flags, of_products):
-        if hasattr(kind, name):
-            yield Replacement(kind, name, make)
+    yield Replacement(torch.backends.ContextProp, "__get__", _noting_flag)
+    yield Replacement(type(torch.backends.cuda.matmul), "__getattr__", _noting_flag_of_products)
 
 
 def _method(work: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,13 +133,8 @@ def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
     return not mode and any(node in could and not could.isdisjoint(node.all_input_nodes) for node in made)
 
 
-def _begin_inference(original: Callable[..., Any], self: Any) -> Any:
-    _count("grad", 1)
-    return original(self)
-
-
-def _end_inference(original: Callable[..., Any], self: Any, *error: Any) -> Any:
-    _count("grad", -1)
+def _switch_inference(change: int, original: Callable[..., Any], self: Any, *error: Any) -> Any:
+    _count("grad", change)
     return original(self, *error)
 
 

@@ -173,16 +173,19 @@ class OuterReads:
             if (key := (id(holder.args[0]), name)) in self._values:
                 self._values[key].codes.append(code)
             else:
-                self._add(key, holder, name, prefix + name, value, code, line)
+                self._add(key, holder, prefix + name, value, code, line)
                 self._values[key].loads = loads
 
-    def _add(self, key: Any, holder: Any, name: str, text: str, value: Any, code: Any, line: int) -> None:
+    def _add(self, key: tuple[int, str], holder: Any, text: str, value: Any, code: Any, line: int) -> None:
+        """Add a value that is read, by the id of its holder and its name, unless it is known."""
+        if key in self._values:
+            return
         raw = value if is_immutable(value) else NO_RAW
         expected = frozen(value, self._objects)
         if isinstance(expected, WatchedObject) and not expected.text:
             expected.text = text
         self._alive.append((holder, value))
-        self._values[key] = OuterValue(holder, name, text, expected, raw, [code], line)
+        self._values[key] = OuterValue(holder, key[1], text, expected, raw, [code], line)
 
     # Reads.
 
@@ -194,12 +197,9 @@ class OuterReads:
                 patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
             patcher.replace(os._Environ, "__getitem__", _noting_environment)
             yield
-            assigned = [
-                (kind, name, vars(kind)[name])
-                for kind, names in self._watched.items()
-                for name in names
-                if not isinstance(vars(kind).get(name), _Watch) and name in vars(kind)
-            ]
+            watched = [(kind, name) for kind, names in self._watched.items() for name in names if name in vars(kind)]
+            values = [(kind, name, vars(kind)[name]) for kind, name in watched]
+            assigned = [each for each in values if not isinstance(each[2], _Watch)]
         for kind, name, value in assigned:
             setattr(kind, name, value)
 
@@ -223,7 +223,7 @@ class OuterReads:
         if key in self._values or key in self._written or id(holder) not in self._holders:
             return
         text = f"{self._text_of(holder)}.{name}"
-        self._add(key, self._holders[id(holder)], name, text, value, frame.f_code, frame.f_lineno)
+        self._add(key, self._holders[id(holder)], text, value, frame.f_code, frame.f_lineno)
         if id(holder) in self._objects:
             self._objects[id(holder)].read[name] = self._values[key].expected
 
@@ -233,16 +233,14 @@ class OuterReads:
 
     def note_flag(self, owner: Any, text: str, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a flag of a backend of torch."""
-        if (key := (id(owner), name)) not in self._values:
-            holder = functools.partial(attributes_by, reference_to(owner))
-            self._add(key, holder, name, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
+        holder = functools.partial(attributes_by, reference_to(owner))
+        self._add((id(owner), name), holder, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
 
     def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a variable of the environment; MISSING for a missing one."""
         value = value if value is MISSING else os.environ.decodevalue(value)
-        if (key := (id(os.environ), name)) not in self._values:
-            text = f"os.environ[{name!r}]"
-            self._add(key, functools.partial(given, os.environ), name, text, value, frame.f_code, frame.f_lineno)
+        key, holder = (id(os.environ), name), functools.partial(given, os.environ)
+        self._add(key, holder, f"os.environ[{name!r}]", value, frame.f_code, frame.f_lineno)
 
     def _text_of(self, holder: Any) -> str:
         if _is_module(holder):

@@ -66,7 +66,7 @@ class _Transformed:
         given, of_args = pytree.tree_flatten(opened(args))
         named, of_kwargs = pytree.tree_flatten(opened(kwargs or {}))
         values = [*given, *named]
-        samples = samples_of(values, parameter_names(function, len(values), "operand"))
+        samples = samples_of(values, parameter_names(function, len(values)))
         mapped = [] if dims is None else dims(of_args)
         for place, dim in enumerate(mapped):
             if dim is not None and isinstance(samples[place], Sample):
@@ -117,8 +117,7 @@ class _Transformed:
 
 def _nested(value: Any, spec: Any, of_item: Callable[[Any], Any] = lambda item: item) -> Any:
     """Return the items of a proxy in a structure. A structure of one leaf is the proxy itself."""
-    items = [value] if spec.is_leaf() else [value[index] for index in range(spec.num_leaves)]
-    return pytree.tree_unflatten([of_item(each) for each in items], spec)
+    return of_item(value) if spec.is_leaf() else _items(value, spec, of_item)
 
 
 def _items(value: Any, spec: Any, of_item: Callable[[Any], Any] = lambda item: item) -> Any:
@@ -199,10 +198,11 @@ def _recorded_matrix(original: Callable[..., Any]) -> Callable[..., Any]:
             places, spec = made.chosen(argnums)
             result = made.call(getattr(transforms, name), argnums=places, **options)
 
+            def of_column(item: Any) -> Any:
+                return _items(item, spec) if name == "hessian" else item
+
             def of_places(row: Any) -> Any:
-                return _items(
-                    row, spec, (lambda column: _items(column, spec)) if name == "hessian" else lambda item: item
-                )
+                return _items(row, spec, of_column)
 
             if has_aux:
                 return _nested(result[0], result_spec, of_places), _items(result[1], aux)

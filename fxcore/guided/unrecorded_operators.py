@@ -156,7 +156,8 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
         if self._caller == WRITING:
             return operator(*args, **kwargs)
         origin = self._caller or self._origin_of_inputs(args, kwargs)
-        if origin == _OWN and _draws(operator, kwargs):
+        # A generator that it is given was made by the traced code.
+        if origin == _OWN and torch.Tag.nondeterministic_seeded in operator.tags and kwargs.get("generator") is None:
             origin = RANDOM_ORIGIN
         result = operator(*args, **kwargs)
         follows_default = self._follows_default_dtype(operator, args, kwargs)
@@ -220,11 +221,6 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
                     self._tensors_of_state.setdefault(key, tensor.tensor)
                     self._state.setdefault(key, tensor.kind or "attribute")
         return self._state.get(storage, "")
-
-
-def _draws(operator: Any, kwargs: dict[str, Any]) -> bool:
-    """Return whether an operator draws from a generator that the traced code did not make."""
-    return torch.Tag.nondeterministic_seeded in operator.tags and kwargs.get("generator") is None
 
 
 def _storage_of(tensor: torch.Tensor) -> int:
