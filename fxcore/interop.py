@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any
@@ -350,7 +351,7 @@ def _meta_of(value: Any, copies: dict[Any, Any], node_type: type, depth: int = 0
 
 
 def _are_same(obtained: Iterable[Any], expected: Iterable[Any]) -> bool:
-    return all(one is other for one, other in zip(obtained, expected, strict=True))
+    return all(map(operator.is_, obtained, expected))
 
 
 # Code generators.
@@ -359,7 +360,9 @@ def _are_same(obtained: Iterable[Any], expected: Iterable[Any]) -> bool:
 class _Delegate:
     """A code generator that delegates to a code generator of the other package."""
 
-    original: Any
+    def __init__(self, original: Any) -> None:
+        super().__init__()
+        self.original = original
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> Any:
         """Return the start of the function."""
@@ -384,10 +387,6 @@ class _Delegate:
 
 class CodeGenOfTorch(_Delegate, CodeGen):
     """Writes the same code as a code generator of torch.fx."""
-
-    def __init__(self, original: torch.fx.graph.CodeGen) -> None:
-        super().__init__()
-        self.original = original
 
 
 class _Reductions:
@@ -426,10 +425,6 @@ class PyTreeCodeGenWithReductions(_Reductions, torch.fx.graph._PyTreeCodeGen):
 
 class CodeGenForTorch(_Reductions, _Delegate, torch.fx.graph.CodeGen):
     """Writes, within torch.fx, the same code as a code generator of fxcore."""
-
-    def __init__(self, original: CodeGen) -> None:
-        super().__init__()
-        self.original = original
 
 
 def _codegen_from_torch(codegen: torch.fx.graph.CodeGen) -> CodeGen:

@@ -44,10 +44,7 @@ class NodeSource:
     node_info: NodeInfo | None
 
     def __init__(
-        self,
-        node: Any | None,
-        pass_name: str = "",
-        action: NodeSourceAction | list[NodeSourceAction] | None = None,
+        self, node: Any | None, pass_name: str = "", action: NodeSourceAction | list[NodeSourceAction] | None = None
     ) -> None:
         """Record that `pass_name` made a node from `node` and copy that node's history.
 

@@ -184,10 +184,7 @@ def _without_inputs(split: GraphModule) -> GraphModule:
 
 
 def _inline_module(
-    gm: GraphModule,
-    inline_mod_name: str,
-    run_dce: bool = True,
-    is_impure_node: Callable[[Node], bool] | None = None,
+    gm: GraphModule, inline_mod_name: str, run_dce: bool = True, is_impure_node: Callable[[Node], bool] | None = None
 ) -> dict[Node, Any]:
     """Put the nodes of the graph module at `inline_mod_name` in place of its call in the graph of `gm`.
 

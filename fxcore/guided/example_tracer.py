@@ -7,7 +7,7 @@ import inspect
 import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any
@@ -66,7 +66,7 @@ from fxcore.uninitialized import refuse_uninitialized
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
 _OF_ONE_TRACE = (
     *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
-    *("caught_errors", "inner_graphs", "_example", "_other_sizes", "_assigned", "_with_gradient"),
+    *("caught_errors", "inner_graphs", "_example", "other_sizes", "_assigned", "_with_gradient"),
     *("operators", "_made_modules", "_caught_calls", "outer_reads"),
 )
 
@@ -275,11 +275,6 @@ class ExampleTracer(Tracer):
         """Return a proxy for a tensor that a node reads from the model."""
         return proxy_of(self, node, value, False, False)
 
-    def proxy_of_parameter_or_buffer(self, value: torch.Tensor) -> Any:
-        """Return the proxy that a read of a registered tensor gives; None for other tensors."""
-        proxy = self._on_attribute_read("", value)
-        return None if proxy is value else proxy
-
     def note_gradient(self, node: Node) -> None:
         """Note that gradients flow through the value of a node."""
         self._with_gradient.add(node)
@@ -318,13 +313,9 @@ class ExampleTracer(Tracer):
                 if not contents_decide_about_size(name, args, kwargs, proxies):
                     return None
                 again = call if can_be_repeated(kind, target, self.root, args) else None
-                return self._other_sizes.result_of(again, name, args, kwargs, value)
+                return self.other_sizes.result_of(again, name, args, kwargs, value)
 
             return value, origin_of(kind, target, args, kwargs, value, other_result)
-
-    def without_values(self) -> AbstractContextManager[None]:
-        """Run calls on sizes and types alone."""
-        return self._other_sizes.fake_tensors()
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":
@@ -423,7 +414,7 @@ class ExampleTracer(Tracer):
 
     def follow_indexing(self, frame: FrameType) -> None:
         """Start the trace again, with the mode that sees indexing, if a proxy is an index in `frame`."""
-        if not self._sees_indexing and is_indexing(frame):
+        if not self._sees_indexing and is_indexing(frame.f_code, frame.f_lasti):
             raise IndexedByProxyError
 
     @contextmanager
@@ -442,7 +433,7 @@ class ExampleTracer(Tracer):
         self.questions = InputQuestions(self, root, [each.__code__ for each in functions])
         self.messages = Messages(self)
         self.unread_attributes = {}
-        self._other_sizes = OtherSizes()
+        self.other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root, snapshot)
         self._with_gradient: set[Node] = set()
         self.inner_graphs = InnerGraphs(self)
@@ -477,7 +468,7 @@ class ExampleTracer(Tracer):
         def run(*args: Any, **kwargs: Any) -> Any:
             return run_root(self.root, call, list(args), kwargs)
 
-        self.questions.begin()
+        self.questions.code_runs = True
         with self.outer_reads.watched():
             outputs = super()._run(run, arguments, keywords)
         self.caught_errors.refuse_caught()

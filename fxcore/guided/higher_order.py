@@ -275,12 +275,7 @@ def _number_of(value: Any, fallback: Any) -> Any:
 
 
 def _recorded_branches(
-    tracer: Any,
-    operator: Any,
-    selector: Any,
-    functions: dict[str, Callable[..., Any]],
-    taken: int,
-    operands: Any,
+    tracer: Any, operator: Any, selector: Any, functions: dict[str, Callable[..., Any]], taken: int, operands: Any
 ) -> Any:
     """Record a call that runs one of several functions, which have the names of their graphs.
 
@@ -333,7 +328,7 @@ def _branch(
         found = error
     tracer.answers.forget_since(progress)
     try:
-        with tracer.without_values():
+        with tracer.other_sizes.fake_tensors():
             return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
     except Exception:
         raise TraceError(

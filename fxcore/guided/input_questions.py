@@ -70,14 +70,10 @@ class InputQuestions:
         self._tensors: list[ExampleTensor] = []
         self._has_none = False
         self._given: dict[int, ExampleProxy] = {}  # alive, because an identity must not be used again
-        self.code_runs = False
+        self.code_runs = False  # whether the traced code runs; before, the running code is that of the caller
         self._compares_dtypes = any(
             isinstance(getattr(torch, str(name), None), torch.dtype) for name in facts.compared_constants
         )
-
-    def begin(self) -> None:
-        """Note that the traced code runs from now on. Before, the running code is that of the caller."""
-        self.code_runs = True
 
     def is_told(self, value: Any) -> bool:
         """Return whether Python gets a part itself, with a guard, because `is` tells it apart from others."""

@@ -25,17 +25,16 @@ from fxcore.state.changes import MISSING
 from fxcore.state.containers import LIBRARIES, attributes_of, names_of
 from fxcore.state.outer_values import (
     NO_RAW,
+    Attributes,
     OuterValue,
     OuterValues,
     WatchedObject,
-    attributes_by,
-    cells_by,
     cells_of,
     frozen,
     given,
+    held_by,
     is_immutable,
     is_watched_class,
-    names_by,
     reference_to,
     takes_attributes,
 )
@@ -93,7 +92,7 @@ class OuterReads:
             return
         if depth > _DEEPEST or (not is_module and len(self._objects) > _MOST_OBJECTS):
             return
-        if not self._hold(value, names_by if hasattr(value, "__dict__") else attributes_by):
+        if not self._hold(value, names_of if hasattr(value, "__dict__") else Attributes):
             return
         if not is_module:
             self._objects[id(value)] = WatchedObject(value)
@@ -113,16 +112,16 @@ class OuterReads:
                 if isinstance(held, types.FunctionType) and not _is_of_library(held):
                     self._look_at_function(held)
 
-    def _hold(self, value: Any, of_reference: Callable[[Any], Any]) -> bool:
+    def _hold(self, value: Any, names: Callable[[Any], Any]) -> bool:
         """Keep the holder of an object or a class; return False for a known one."""
         if id(value) in self._holders:
             return False
-        self._holders[id(value)] = functools.partial(of_reference, reference_to(value))
+        self._holders[id(value)] = functools.partial(held_by, reference_to(value), names)
         self._alive.append(value)
         return True
 
     def _look_at_class(self, kind: type) -> None:
-        if _is_of_library(kind) or issubclass(kind, (enum.Enum, torch.Tensor)) or not self._hold(kind, attributes_by):
+        if _is_of_library(kind) or issubclass(kind, (enum.Enum, torch.Tensor)) or not self._hold(kind, Attributes):
             return
         for name, value in list(vars(kind).items()):
             if not (name.startswith("__") or isinstance(value, _NEVER_WATCHED) or _is_code(value)):
@@ -144,11 +143,11 @@ class OuterReads:
         self._looked_at.add(function)
         code, reference = function.__code__, reference_to(function)
         self._take_globals(code, function.__globals__, "")
-        cells = functools.partial(cells_by, reference)
+        cells = functools.partial(held_by, reference, cells_of)
         self._take(code, cells_of(function), cells, f"{function.__name__}: ", ("LOAD_DEREF", "LOAD_C"))
         defaults = {name: getattr(function, name) for name in ("__defaults__", "__kwdefaults__")}
         given = {name: value for name, value in defaults.items() if value}
-        holder = functools.partial(attributes_by, reference)
+        holder = functools.partial(held_by, reference, Attributes)
         self._take(code, given, holder, f"{function.__qualname__}.", (), code.co_firstlineno)
 
     def _take_globals(self, code: types.CodeType, held: dict[str, Any], prefix: str) -> None:
@@ -233,7 +232,7 @@ class OuterReads:
 
     def note_flag(self, owner: Any, text: str, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a flag of a backend of torch."""
-        holder = functools.partial(attributes_by, reference_to(owner))
+        holder = functools.partial(held_by, reference_to(owner), Attributes)
         self._add((id(owner), name), holder, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
 
     def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:

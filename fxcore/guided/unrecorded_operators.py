@@ -116,7 +116,7 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
     def origin_of(self, tensor: torch.Tensor) -> str:
         """Return "" for a tensor that may be a constant, else an origin, or the leaf that ran on the example."""
         storage = _storage_of(tensor)
-        if self.kind_of_state(tensor):
+        if self._state_at(storage):
             is_part = id(tensor) not in self._ids and self._state_at(storage) != "attribute"
             return STATE_ORIGIN if is_part else ""
         _, origin = self._origins.get(storage, (None, _OWN))
@@ -125,10 +125,6 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
     def is_typed_by_default(self, tensor: torch.Tensor) -> bool:
         """Return whether the traced code made a tensor of numbers, and left its dtype to the default dtype."""
         return bool(self._typed_by_default) and _storage_of(tensor) in self._typed_by_default
-
-    def kind_of_state(self, tensor: torch.Tensor) -> str:
-        """Return "parameter", "buffer" or "attribute" for memory that the model had before the trace, else ""."""
-        return self._state_at(_storage_of(tensor))
 
     def is_lifted(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is to be a proxy in all calls of torch."""

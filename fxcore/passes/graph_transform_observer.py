@@ -89,12 +89,7 @@ class GraphTransformObserver:
         self.name_to_node = {node.name: node for node in self.gm.graph.nodes}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         if not self.active:
             return
         for gm in (*self.copied_gms, self.gm):

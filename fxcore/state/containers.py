@@ -35,6 +35,8 @@ LIBRARIES = frozenset((*sys.stdlib_module_names, "torch", "fxcore", "numpy", "py
 REGISTRIES = {name: "hooks" for name, value in vars(nn.Module()).items() if isinstance(value, dict)}
 REGISTRIES.update(_parameters="parameter", _buffers="buffer", _modules="module")
 
+# Containers without keys, and their methods that add items.
+_FILL: dict[Any, Any] = {list: list.extend, deque: deque.extend, set: set.update}
 # Attributes of a graph module with an underscore are compiled code, which no run changes, except for these.
 _STATE_OF_GRAPH = ("_parameters", "_buffers", "_modules")
 
@@ -116,18 +118,13 @@ class Container:
 
     def restore(self) -> None:
         """Give the container back its contents."""
-        container, values = self.value, self._values
-        if isinstance(container, list):
-            list.clear(container)
-            list.extend(container, values)
-        elif isinstance(container, deque):
-            deque.clear(container)
-            deque.extend(container, values)
-        elif isinstance(container, set):
-            set.clear(container)
-            set.update(container, values)
-        else:
-            self._restore_named(container, dict(zip(self._keys or (), values, strict=True)))
+        container = self.value
+        for kind, fill in _FILL.items():
+            if isinstance(container, kind):
+                kind.clear(container)
+                fill(container, self._values)
+                return
+        self._restore_named(container, dict(zip(self._keys or (), self._values, strict=True)))
 
     def _restore_named(self, container: Any, content: dict[Any, Any]) -> None:
         keys, values = self._contents(container)
@@ -159,12 +156,9 @@ class Container:
                 return kept, list(map(container.get, kept))
             kind: Any = OrderedDict if isinstance(container, OrderedDict) else dict
             return list(kind.keys(container)), list(kind.values(container))
-        if isinstance(container, list):
-            return None, list.copy(container)
-        if isinstance(container, deque):
-            return None, list(deque.__iter__(container))
-        if isinstance(container, set):
-            return None, list(set.__iter__(container))
+        for kind in _FILL:
+            if isinstance(container, kind):
+                return None, list(kind.__iter__(container))
         attributes = functions_of(container) if self.role == "class" else attributes_of(container)
         return list(attributes), list(attributes.values())
 

@@ -79,10 +79,7 @@ class ValueSnapshot:
     """Copies of the values of some tensors. The id() of a tensor identifies it."""
 
     def __init__(
-        self,
-        tensors: Iterable[torch.Tensor],
-        buffer_pool: BufferPool | None = None,
-        not_copied: Collection[int] = (),
+        self, tensors: Iterable[torch.Tensor], buffer_pool: BufferPool | None = None, not_copied: Collection[int] = ()
     ) -> None:
         """Copy the values into a buffer of `buffer_pool`; release() gives the buffer back.
 

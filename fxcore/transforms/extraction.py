@@ -86,12 +86,11 @@ def _nodes(gm: GraphModule, wanted: Iterable[Node | str]) -> list[Node]:
 
 def _reached_from(starts: list[Node], gm: GraphModule) -> set[Node]:
     """Return the nodes that depend on `starts`, without them."""
-    found: set[Node] = set()
-    begin = set(starts)
+    reached = set(starts)
     for node in gm.graph.nodes:
-        if node not in begin and node.op != "output" and any(v in found or v in begin for v in node.all_input_nodes):
-            found.add(node)
-    return found
+        if node.op != "output" and not reached.isdisjoint(node.all_input_nodes):
+            reached.add(node)
+    return reached.difference(starts)
 
 
 class _Recorder(Interpreter):

@@ -35,9 +35,11 @@ def sorted_topologically(nodes: Iterable[Node]) -> list[Node]:
 
 def stable_topological_sort(gm: GraphModule) -> GraphModule:
     """Move each node of `gm` behind its inputs, with as few moves as possible; return `gm`, recompiled."""
-    nodes = list(gm.graph.nodes)
-    ordered = sorted_topologically(nodes)
-    if ordered != nodes:
+    return _reordered(gm, sorted_topologically(gm.graph.nodes))
+
+
+def _reordered(gm: GraphModule, ordered: list[Node]) -> GraphModule:
+    if ordered != list(gm.graph.nodes):
         for before, node in itertools.pairwise(ordered):
             before.append(node)
     gm.recompile()
@@ -69,10 +71,7 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
     if len(ordered) < len(unmet):
         circle = [node for node, count in unmet.items() if count]
         raise GraphError(f"Input graph has cycles, unable to add {circle}: these nodes read one another in a circle")
-    for before, node in itertools.pairwise(ordered):
-        before.append(node)
-    gm.recompile()
-    return gm
+    return _reordered(gm, ordered)
 
 
 __all__ = [

@@ -100,9 +100,7 @@ def profile(
     # As timeit does, because garbage of other code must not count.
     with torch.no_grad(), gc_paused():
         for number in (progress or iter)(range(warmup + repeats)):
-            timer.start(is_counted=number >= warmup)
-            timer.run(*args)
-            timer.stop()
+            timer.measure(args, is_counted=number >= warmup)
         kernel_seconds = _kernel_seconds(module, args) if kernels else {}
     nodes = tuple(
         NodeTime(node, module_path(node), tuple(seconds), kernel_seconds.get(node.name))
@@ -122,14 +120,12 @@ class _Timer(Interpreter):
         self._began = 0.0
         self._node: Node
 
-    def start(self, *, is_counted: bool) -> None:
-        """Begin a run."""
+    def measure(self, args: tuple[Any, ...], *, is_counted: bool) -> None:
+        """Run the graph once."""
         self._is_counted = is_counted
         self._began = time.perf_counter()
-
-    def stop(self) -> None:
-        """End a run."""
-        if self._is_counted:
+        self.run(*args)
+        if is_counted:
             self.whole.append(time.perf_counter() - self._began)
 
     def run_node(self, n: Node) -> Any:

@@ -105,10 +105,7 @@ def tensors_in(value: Any) -> list[TensorSpec]:
 
 
 def propagate(
-    module: nn.Module,
-    *args: Any,
-    propagation: Propagation = "meta",
-    knows: Callable[[str], bool] = lambda name: True,
+    module: nn.Module, *args: Any, propagation: Propagation = "meta", knows: Callable[[str], bool] = lambda name: True
 ) -> GraphValues:
     """Run a graph module once on copies of its state and inputs, and describe the value of every node.
 
