@@ -177,7 +177,9 @@ class _Source:
                 value = self._name_of(each.all_input_nodes[0])
                 lines = [f"{self._writer.names[each]} = {self._checker}.truth({value})"]
             else:
-                lines = [self._statement(each)]
+                for read in each.all_input_nodes:
+                    self._name_of(read)
+                lines = [self._writer.statement(each)]
             for line in lines:
                 self._lines.append(f"        {line}")
                 self._guard_of_line[len(self._lines)] = guard
@@ -187,12 +189,6 @@ class _Source:
             f"        {self._checker}.failed(self, {given}, error, {self._position})",
             "        return None",
         ]
-
-    def _statement(self, node: Node) -> str:
-        """Return the statement that computes a node of the conditions."""
-        for value in node.all_input_nodes:
-            self._name_of(value)
-        return self._writer.statement(node)
 
     def _name_of(self, node: Node) -> str:
         """Return the name of a value of the conditions. A value with a twin has the name of its twin."""

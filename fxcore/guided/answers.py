@@ -28,7 +28,6 @@ from fxcore.guided.data_reads import is_free_of_effects
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
 from fxcore.operators.effects import effects_of
-from fxcore.operators.table import Facts
 from fxcore.state.outer_values import OuterValues
 from fxcore.tracing.call_site import RunningCall, running_call, shown_line, user_frame
 
@@ -292,7 +291,8 @@ class ValueNumbers:
                 key = (node.op, node.target, self._numbered((node.args, node.kwargs)), epoch)
                 if node.op != "placeholder" and "random" not in effects.kinds:
                     self._numbers[node] = known.setdefault(key, len(known))
-            if _changes_structure(node, effects.facts):
+            mutates = node.op == "call_method" and "mutates" in effects.facts
+            if mutates or "changes_attributes" in effects.facts or "changes_items" in effects.facts:
                 structure += 1
             elif effects.writes:
                 contents += 1
@@ -311,8 +311,3 @@ class ValueNumbers:
         if isinstance(argument, slice):
             return self._numbered((slice, argument.start, argument.stop, argument.step))
         return (type(argument), repr(argument))
-
-
-def _changes_structure(node: Node, facts: Facts) -> bool:
-    mutates = node.op == "call_method" and "mutates" in facts
-    return mutates or "changes_attributes" in facts or "changes_items" in facts

@@ -207,7 +207,8 @@ def recorded_call(tracer: Any, target: Any, args: tuple[Any, ...], kwargs: dict[
 
 def results_of(proxy: Any, inner: InnerGraph) -> Any:
     """Return proxies for the results of an operator, nested as the function returned them."""
-    proxy.__dict__["has_contents"] |= any(getattr(each, "has_contents", False) for each in _proxies(inner.outputs))
+    given = [each for each in inner.outputs if isinstance(each, ExampleProxy)]
+    proxy.__dict__["has_contents"] |= any(each.has_contents for each in given)
     if not inner.returns_tuple:
         return pytree.tree_unflatten([proxy], inner.spec)
     items = [None if value is None else proxy[index] for index, value in enumerate(inner.outputs)]
@@ -215,10 +216,6 @@ def results_of(proxy: Any, inner: InnerGraph) -> Any:
         if type(each) in VALUE_PROXIES:
             vars(each).update(is_data=True, has_contents=True)  # another branch, or another step, gives another number
     return pytree.tree_unflatten(items, inner.spec)
-
-
-def _proxies(values: Sequence[Any]) -> list[ExampleProxy]:
-    return [each for each in values if isinstance(each, ExampleProxy)]
 
 
 def example_of(inner: InnerGraph) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_frame
 from fxcore.tracing.code_facts import CodeFacts, Reached, facts_of_code, stored_names
 from fxcore.tracing.patching import Patcher
+from fxcore.tracing.wrap import handled_by
 
 _READS = ("get", "pop", "copy")  # methods of containers that give parts
 _SINGLETONS = (bool, enum.Enum)
@@ -48,16 +49,12 @@ def patch_functions(patcher: Patcher, functions: Iterable[Reached]) -> None:
             patcher.replace_all(holder, {name: _noting(function)})
 
 
-@functools.lru_cache(maxsize=4096)
-def _noting(function: FunctionType) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is not None:
-            tracer.questions.passed_to(function, args, kwargs)
-        return function(*args, **kwargs)
+def _called(tracer: Any, function: FunctionType, *args: Any, **kwargs: Any) -> Any:
+    tracer.questions.passed_to(function, args, kwargs)
+    return function(*args, **kwargs)
 
-    return call
+
+_noting = functools.lru_cache(maxsize=4096)(handled_by(_called))
 
 
 class InputQuestions:

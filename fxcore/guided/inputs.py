@@ -56,8 +56,10 @@ class ExampleInputs:
         kinds = [each.kind for each in self._parameters]
         if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
             tracer.graph.set_codegen(KeywordCodeGen(kinds.index(inspect.Parameter.KEYWORD_ONLY)))
+        read = read_names(self._function.__code__)
         for each in self._parameters:
-            if each.kind in _STARS and self._is_read(each.name):
+            # A decorator may read all of them.
+            if each.kind in _STARS and (self._is_decorated or each.name in read):
                 count = len if each.kind is each.VAR_POSITIONAL else list
                 tracer.questions.asked(count, proxies[each.name])
         positional: list[Any] = []
@@ -73,10 +75,6 @@ class ExampleInputs:
             for name in self._kwargs
         }
         return [*self._owner, *positional], keywords
-
-    def _is_read(self, name: str) -> bool:
-        """Return whether the traced function reads a variable. A decorator may read all of them."""
-        return self._is_decorated or name in read_names(self._function.__code__)
 
     def _placeholder(self, tracer: Any, parameter: inspect.Parameter) -> Any:
         default = () if parameter.default is parameter.empty else (parameter.default,)

@@ -42,6 +42,7 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_user_file
 from fxcore.tracing.code_facts import facts_of_code
 from fxcore.tracing.patching import Patcher
+from fxcore.tracing.wrap import handled_by
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -343,18 +344,16 @@ def _running_reads(frame: types.FrameType) -> OuterReads | None:
     return None if reads.is_noting else reads
 
 
-@functools.cache
-def _noting_environment(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get(self: Any, key: Any) -> Any:
-        frame: Any = sys._getframe(1)
-        while frame.f_back is not None and not is_user_file(frame.f_code.co_filename):
-            if is_library_file(frame.f_code.co_filename):
-                return original(self, key)  # torch's own question
-            frame = frame.f_back
-        reads = _running_reads(frame)
-        if reads is not None:
-            reads.note_environment(key, self._data.get(self.encodekey(key), MISSING), frame)
-        return original(self, key)
+def _read_variable(tracer: Any, original: Callable[..., Any], environment: Any, key: Any) -> Any:
+    frame: Any = sys._getframe(2)  # behind the replacement
+    while frame.f_back is not None and not is_user_file(frame.f_code.co_filename):
+        if is_library_file(frame.f_code.co_filename):
+            return original(environment, key)  # torch's own question
+        frame = frame.f_back
+    reads = _running_reads(frame)
+    if reads is not None:
+        reads.note_environment(key, environment._data.get(environment.encodekey(key), MISSING), frame)
+    return original(environment, key)
 
-    return get
+
+_noting_environment = functools.cache(handled_by(_read_variable))

@@ -187,10 +187,9 @@ class _Comparison:
 def _other_sizes(inputs: _Inputs) -> Iterator[dict[_Place, int]]:
     """Yield sizes to try: first all dimensions of one size together, then each alone."""
     places: dict[int, list[_Place]] = {}
-    for path, tensor in _named_tensors(inputs):
-        for dimension, size in enumerate(tensor.shape):
-            if size:
-                places.setdefault(size, []).append((path, dimension))
+    for path, leaf in pytree.tree_flatten_with_path(inputs)[0]:
+        for dimension, size in enumerate(leaf.shape) if isinstance(leaf, torch.Tensor) and leaf.numel() else ():
+            places.setdefault(size, []).append((_path_text(path), dimension))
     for size, group in places.items():
         for other in (size + 1, 2 * size):
             yield dict.fromkeys(group, other)
@@ -198,11 +197,6 @@ def _other_sizes(inputs: _Inputs) -> Iterator[dict[_Place, int]]:
         if len(group) > 1:
             for place in group[:_MOST_ALONE]:
                 yield {place: size + 1}
-
-
-def _named_tensors(inputs: _Inputs) -> list[tuple[str, torch.Tensor]]:
-    leaves, _ = pytree.tree_flatten_with_path(inputs)
-    return [(_path_text(path), leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
 
 
 def _path_text(path: Any) -> str:

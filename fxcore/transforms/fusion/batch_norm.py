@@ -225,7 +225,9 @@ def _with_state(layer: nn.Module, weight: nn.Parameter, bias: nn.Parameter) -> n
 def _set_state(layer: LayerCall, weight: nn.Parameter, bias: nn.Parameter, gm: GraphModule) -> None:
     """Let the call of a function read new weights, in places of their own."""
     node, names = layer.node, layer.names
-    stem = _stem(layer)
+    # Named after the module that the old weights lie in.
+    parent = str(next(_chains(layer))[-1].target).rpartition(".")[0]
+    stem = f"{parent or node.name}_fused"
     for name, value in (("weight", weight), ("bias", bias)):
         path = free_name(gm, f"{stem}_{name}")
         set_attribute(gm, path, value)
@@ -238,12 +240,6 @@ def _set_state(layer: LayerCall, weight: nn.Parameter, bias: nn.Parameter, gm: G
             node.args = (*node.args, read)
         else:
             node.update_kwarg(name, read)
-
-
-def _stem(layer: LayerCall) -> str:
-    """Name new weights after the module that the old ones lie in."""
-    parent = str(next(_chains(layer))[-1].target).rpartition(".")[0]
-    return f"{parent or layer.node.name}_fused"
 
 
 def _erase_unread(gm: GraphModule) -> None:
