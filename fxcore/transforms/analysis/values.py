@@ -246,12 +246,10 @@ class _Recorder(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         self.current = n
+        called = self.values.modules.get(n.target) if n.op == "call_module" else None
         if n.op == "call_function" and getattr(n.target, "namespace", None) == "c10d":
             result = _exchanged(n.target, self.fetch_args_kwargs_from_env(n)[0])
-            self.values.results[n] = self.described(result)
-            return result
-        called = self.values.modules.get(n.target) if n.op == "call_module" else None
-        if n.op in CALLABLE_NODE_OPS and not self._knows(formula_name(n, called)):
+        elif n.op in CALLABLE_NODE_OPS and not self._knows(formula_name(n, called)):
             calls = self.values.inner_calls[n] = []
             with _CallRecorder(self.spec, calls):
                 result = super().run_node(n)
