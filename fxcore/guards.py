@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Protocol
 
@@ -316,6 +316,14 @@ def condition_text(expression: str, value: Any) -> str:
     if value is None or isinstance(value, (enum.Enum, type)):
         return f"{expression} is {_value_text(value)}"
     return f"{expression} == {value!r}"
+
+
+def with_text(guard: Guard, node: Node, scalars: Collection[Node]) -> Guard:
+    """Return a guard of a node's value with its text. Only `scalars` and parts of inputs are shown as computed."""
+    if guard.caught:
+        return replace(guard, expression=f"{called_text(node)} raises no {' or '.join(guard.caught)}")
+    expression = expression_of(node, lambda each: each in scalars or is_path(each))
+    return replace(guard, expression=condition_text(expression, guard.value))
 
 
 _OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is": "is not", "in": "not in"}

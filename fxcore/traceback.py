@@ -38,11 +38,6 @@ class NodeSource:
             self.target = target
             self.graph_id = graph_id
 
-    pass_name: str
-    action: list[NodeSourceAction]
-    from_node: list[NodeSource]
-    node_info: NodeInfo | None
-
     def __init__(
         self, node: Any | None, pass_name: str = "", action: NodeSourceAction | list[NodeSourceAction] | None = None
     ) -> None:
@@ -52,12 +47,9 @@ class NodeSource:
         """
         self.pass_name = pass_name
         self.action = list(action) if isinstance(action, list) else [action] if action is not None else []
-        self.node_info = None
-        self.from_node = []
-        if node is not None:
-            self.node_info = self.NodeInfo(node.name, str(node.target), id(node.graph))
-            older = node.meta.get("from_node")
-            self.from_node = copy.deepcopy(older) if older else []
+        self.node_info = None if node is None else self.NodeInfo(node.name, str(node.target), id(node.graph))
+        older = None if node is None else node.meta.get("from_node")
+        self.from_node: list[NodeSource] = copy.deepcopy(older) if older else []
 
     @property
     def name(self) -> str:

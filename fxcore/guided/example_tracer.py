@@ -37,15 +37,7 @@ from fxcore.guided.other_sizes import OtherSizes, can_be_repeated, contents_deci
 from fxcore.guided.outer_reads import OuterReads
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.guided.recorded_calls import compiled_functions_inlined
-from fxcore.guided.unrecorded_operators import (
-    RANDOM_ORIGIN,
-    REGISTERED,
-    STATE_ORIGIN,
-    WRITING,
-    TraceAgain,
-    UnrecordedOperators,
-    Ways,
-)
+from fxcore.guided.unrecorded_operators import WRITING, TraceAgain, UnrecordedOperators, Ways
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
 from fxcore.node import Argument, Node
@@ -80,18 +72,8 @@ class ExampleTracer(Tracer):
     records_without_proxy = True
     proxy_buffer_attributes = True
 
-    answers: Answers
-    caught_errors: CaughtErrors
-    inner_graphs: InnerGraphs
-    questions: InputQuestions
-    messages: Messages
-    written_tensors: WrittenTensors
-    unread_attributes: dict[int, list[ExampleProxy]]  # by the example's tensor: attributes that have no node yet
     _has_arrays = False  # whether the trace met an array of numpy
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
-    operators: UnrecordedOperators
-    outer_reads: OuterReads
-    ways: Ways
 
     # Methods that users override.
 
@@ -221,23 +203,7 @@ class ExampleTracer(Tracer):
 
     def refuse_computed(self, tensor: torch.Tensor) -> None:
         """Raise TraceError for a constant that was computed from the example or drawn. Trace again if that helps."""
-        origin = self.operators.origin_of(tensor)
-        if not origin:
-            return
-        reason, cure = f"the leaf {origin!r} computed it on the example", "Return the tensor from the leaf's forward"
-        if origin == RANDOM_ORIGIN:
-            reason = "it was drawn while tracing, and each call of the model draws other numbers"
-            cure = "Make the module or the tensor in __init__, or draw with the shape and dtype of an input"
-        elif origin == STATE_ORIGIN:
-            self.ways.lift(REGISTERED)
-            reason = "it follows from a parameter or buffer that was read past the attributes of its module"
-            cure = "Read the parameter as an attribute of its module"
-        elif origin in (self.submodule_paths or {}).values():
-            self.ways.look_into(origin)
-        raise TraceError(
-            f"a tensor of shape {list(tensor.shape)} cannot become a constant of the graph: {reason}"
-            f"{self._place()}\n{cure}, or keep the code that uses it in a leaf (fxcore.wrap, leaf_modules=)"
-        )
+        self.operators.refuse_computed(self, tensor)
 
     # Recording.
 
@@ -432,7 +398,8 @@ class ExampleTracer(Tracer):
         root = inspect.unwrap(function).__code__
         self.questions = InputQuestions(self, root, [each.__code__ for each in functions])
         self.messages = Messages(self)
-        self.unread_attributes = {}
+        # By the example's tensor: attributes that have no node yet.
+        self.unread_attributes: dict[int, list[ExampleProxy]] = {}
         self.other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root, snapshot)
         self._with_gradient: set[Node] = set()

@@ -138,9 +138,13 @@ def _called_in_python(operator: Any, original: Callable[..., Any], *args: Any, *
 # Parts of a record.
 
 
-def samples_of(values: Sequence[Any], names: Sequence[str], **flags: Any) -> list[Any]:
-    """Return the inputs of an inner graph for values. A value that is neither tensor nor proxy stays as it is."""
+def samples_of(values: Sequence[Any], prefix: str, names: Sequence[str] = (), **flags: Any) -> list[Any]:
+    """Return the inputs of an inner graph for values. A value that is neither tensor nor proxy stays as it is.
+
+    Without `names`, they are numbered behind a prefix.
+    """
     made = []
+    names = names or [f"{prefix}_{number}" for number in range(len(values))]
     for name, value in zip(names, values, strict=True):
         if isinstance(value, ExampleProxy):
             known = {"is_data": value.is_data, "has_contents": value.has_contents, "other": value.other}
@@ -168,14 +172,14 @@ def opened(value: Any) -> Any:
     return pytree.tree_map(of, value)
 
 
-def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
-    """Return the names of a function's parameters if each takes one value, else numbered names."""
+def operand_samples(function: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
+    """Return the inputs of an inner graph for the values of a call, named as parameters if each takes one value."""
     try:
         parameters = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     plain = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return plain if len(plain) == len(parameters) == count else [f"operand_{number}" for number in range(count)]
+    return samples_of(values, "operand", plain if len(plain) == len(parameters) == len(values) else ())
 
 
 def inputs_of(samples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
@@ -282,7 +286,7 @@ def _recorded_branches(
     values, spec = pytree.tree_flatten(opened(tuple(operands)))
     branches = []
     for number, (graph_name, function) in enumerate(functions.items()):
-        samples = samples_of(values, parameter_names(function, len(values)))
+        samples = operand_samples(function, values)
         branches.append(_branch(tracer, _with_arguments(function, spec), samples, name, graph_name, number == taken))
     taken_branch = branches[taken]
     for other in branches:
@@ -339,7 +343,7 @@ def _while_loop(
     tracer: Any, operator: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = (), **options: Any
 ) -> Any:
     values = [*carried, *additional]
-    samples = samples_of(values, [f"carried_{number}" for number in range(len(values))], has_contents=True)
+    samples = samples_of(values, "carried", has_contents=True)
     samples = [
         each if isinstance(each, Sample) else Sample(f"carried_{number}", each) for number, each in enumerate(samples)
     ]
@@ -356,11 +360,9 @@ def _while_loop(
 
 def _scan(tracer: Any, operator: Any, combine_fn: Any, init: Any, xs: Any, *rest: Any, **options: Any) -> Any:
     *more, additional = rest
-    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
-    samples = [
-        *samples_of(init, [f"carry_{number}" for number in range(len(init))], has_contents=True),
-        *selected(rows, torch.select, more[0] if more else 0, 0),
-    ]
+    rows = samples_of(xs, "x", has_contents=True)
+    firsts = selected(rows, torch.select, more[0] if more else 0, 0)
+    samples = [*samples_of(init, "carry", has_contents=True), *firsts]
     combine = tracer.inner_graphs.record(combine_fn, samples, "scan_combine_graph")
     before = [each.value for each in samples[: len(init)]]
     _refuse_other_kinds(tracer, "scan", before, example_of(combine)[: len(init)], is_same_size=True)
@@ -383,8 +385,8 @@ def _stacked_after(start: int, values: tuple[Any, ...], count: int) -> tuple[Any
 
 
 def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = (), **options: Any) -> Any:
-    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))])
-    others = samples_of(more, [f"operand_{number}" for number in range(len(more))])
+    rows = samples_of(xs, "x")
+    others = samples_of(more, "operand")
     body = tracer.inner_graphs.record(function, [*selected(rows, torch.select, 0, 0), *others], "map_body_graph")
     modules, lifted = tracer.inner_graphs.modules([body])
     args = (*modules, list(xs), [*inputs_of(others, more), *lifted])
@@ -393,7 +395,7 @@ def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = (), **o
 
 
 def _associative_scan(tracer: Any, operator: Any, combine_fn: Any, xs: Any, *rest: Any, dim: int = 0) -> Any:
-    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
+    rows = samples_of(xs, "x", has_contents=True)
     firsts = selected(rows, torch.narrow, dim, 0, 1)  # torch combines many rows at once
     samples = [*firsts, *[each._replace(name=f"y_{number}") for number, each in enumerate(firsts)]]
     combine = tracer.inner_graphs.record(combine_fn, samples, "associative_scan_combine_graph")
@@ -429,18 +431,8 @@ def _record_generic_scan(
     return pytree.tree_leaves(_associative_scan(tracer, original, operator, leaves, dim=dim))
 
 
-def _flex_attention(
-    tracer: Any,
-    operator: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    score_mod: Any,
-    block_mask: Any,
-    scale: Any,
-    kernel_options: Any,
-    *buffers: Any,
-) -> Any:
+def _flex_attention(tracer: Any, operator: Any, *given: Any) -> Any:
+    query, key, value, score_mod, block_mask, scale, kernel_options, *_ = given
     with module_hooks.suspended():
         example = query.example if isinstance(query, ExampleTensor) else query
         score = example.new_zeros(())
@@ -480,7 +472,7 @@ def _record_checkpoint(
     known: dict[str, Any] = {name: kwargs[name] for name in ("use_reentrant", "preserve_rng_state") if name in kwargs}
     more = {name: value for name, value in kwargs.items() if name not in (*known, "early_stop")}
     values, spec = pytree.tree_flatten((opened(args), opened(more)))
-    samples = samples_of(values, parameter_names(function, len(values)))
+    samples = operand_samples(function, values)
 
     def flat(*leaves: Any) -> Any:
         given, named = pytree.tree_unflatten(list(leaves), spec)

@@ -100,8 +100,6 @@ class PassManager:
     A pass takes a module and returns a PassResult: an instance of a PassBase, or a function.
     """
 
-    passes: list[Pass]
-    constraints: list[Constraint]
     _validated: bool = False
     steps: int = 1
 

@@ -35,14 +35,9 @@ def graph_statistics(costs: GraphCosts) -> GraphStatistics:
     for parameter in read.values():
         parameters[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
     size = sum(parameter.numel() * parameter.element_size() for parameter in read.values())
-    return GraphStatistics(
-        Counter(each.operator for each in costs.nodes),
-        by_operator,
-        parameters,
-        size,
-        costs.total,
-        activation_memory(costs.values).peak,
-    )
+    counts = Counter(each.operator for each in costs.nodes)
+    peak = activation_memory(costs.values).peak
+    return GraphStatistics(counts, by_operator, parameters, size, costs.total, peak)
 
 
 def statistics_difference(expected: GraphStatistics, obtained: GraphStatistics) -> str:
