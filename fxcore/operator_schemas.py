@@ -90,29 +90,18 @@ def _is_sub(kind: Any, wanted: type) -> bool:
 
 # Names in TorchScript's type annotations -> Python types.
 _TYPES: dict[str, Any] = {
-    "Any": Any,
+    **{name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple", "Union")},
+    **{kind.__name__: kind for kind in (bool, complex, float, int, str)},
+    **{name: getattr(torch, name) for name in ("Generator", "Stream", "Tensor")},
     "AnyEnumType": enum.Enum,
     "Device": torch.device,
-    "Dict": typing.Dict,  # noqa: UP006 - annotations use these
     "Future": torch.jit.Future,
-    "Generator": torch.Generator,
     "Layout": torch.layout,
-    "List": typing.List,  # noqa: UP006
     "NoneType": type(None),
-    "Optional": typing.Optional,
     "PyObject": Any,
     "QScheme": torch.qscheme,
     "Storage": torch.UntypedStorage,
-    "Stream": torch.Stream,
-    "Tensor": torch.Tensor,
-    "Tuple": typing.Tuple,  # noqa: UP006
-    "Union": typing.Union,
-    "bool": bool,
-    "complex": complex,
-    "float": float,
-    "int": int,
     "number": numbers.Number,
-    "str": str,
     "t": typing.TypeVar("t"),
 }
 

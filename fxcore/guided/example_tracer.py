@@ -58,7 +58,7 @@ from fxcore.uninitialized import refuse_uninitialized
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
 _OF_ONE_TRACE = (
     *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
-    *("caught_errors", "inner_graphs", "_example", "other_sizes", "_assigned", "_with_gradient"),
+    *("caught_errors", "inner_graphs", "_example", "other_sizes", "_assigned", "with_gradient"),
     *("operators", "_made_modules", "_caught_calls", "outer_reads"),
 )
 
@@ -155,7 +155,7 @@ class ExampleTracer(Tracer):
         proxy = proxy_of(self, node, value, *origin)
         if isinstance(value, torch.Tensor):
             if value.requires_grad:
-                self.note_gradient(node)
+                self.with_gradient.add(node)
             if value.is_floating_point() or value.is_complex():
                 self.answers.differentiable.add(node)
         else:
@@ -197,7 +197,7 @@ class ExampleTracer(Tracer):
         inner = self.inner_graphs
         if kind is ExampleTensor or kind in VALUE_PROXIES or (inner.are_recorded and isinstance(a, torch.Tensor)):
             return inner.argument(a)
-        if isinstance(a, GraphModule) and (path := inner.path_of(a)) is not None:
+        if isinstance(a, GraphModule) and (path := inner.paths.get(a)) is not None:
             return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
@@ -241,14 +241,10 @@ class ExampleTracer(Tracer):
         """Return a proxy for a tensor that a node reads from the model."""
         return proxy_of(self, node, value, False, False)
 
-    def note_gradient(self, node: Node) -> None:
-        """Note that gradients flow through the value of a node."""
-        self._with_gradient.add(node)
-
     def has_gradient(self, node: Node) -> bool:
         """Return whether gradients flow through a node's value, or to parameters of the module that the node calls."""
         if node.op != "call_module":
-            return node in self._with_gradient
+            return node in self.with_gradient
         return any(each.requires_grad for each in self.root.get_submodule(str(node.target)).parameters())
 
     def _run_on_example(
@@ -402,7 +398,7 @@ class ExampleTracer(Tracer):
         self.unread_attributes: dict[int, list[ExampleProxy]] = {}
         self.other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root, snapshot)
-        self._with_gradient: set[Node] = set()
+        self.with_gradient: set[Node] = set()  # nodes with a value that gradients flow through
         self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
