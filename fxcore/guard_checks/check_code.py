@@ -67,7 +67,7 @@ class CheckFunctions:
         read: dict[Node, None] = {}
         for each in work:
             if isinstance(each, Node):
-                read.update(dict.fromkeys(self.plan.values_of(each)))
+                read.update(dict.fromkeys(map(self.plan.value_of, each.all_input_nodes)))
             elif each not in self.plan.alone:
                 read[self.plan.value_of(self.plan.asked[each])] = None
         return list(read)

@@ -65,11 +65,6 @@ class Plan:
         """The position of the last check."""
         return max(self.checks, default=ENTRY)
 
-    def values_of(self, node: Node) -> Iterator[Node]:
-        """Yield the nodes of conditions and graph that a check reads to compute a node of the conditions."""
-        for value in node.all_input_nodes:
-            yield self.value_of(value)
-
     def value_of(self, node: Node) -> Node:
         """Return the node that has the value of a node of the conditions: its twin, or itself."""
         return node if self._is_computed(node) else self.twins[node]

@@ -154,11 +154,8 @@ def symbol_defined_by(node: Node) -> Any | None:
 
 def symbols_in(node: Node) -> list[Any]:
     """Return the symbols that the recorded value of `node` has in its sizes, sorted by name."""
-    found: set[Any] = set()
-    for number in _numbers_in(node.meta.get("example_value")):
-        if isinstance(number, _SYMBOLIC):
-            found |= number.node.expr.free_symbols
-    return sorted(found, key=str)
+    numbers = [each for each in _numbers_in(node.meta.get("example_value")) if isinstance(each, _SYMBOLIC)]
+    return sorted(set().union(*(each.node.expr.free_symbols for each in numbers)), key=str)
 
 
 def _numbers_in(value: Any) -> Iterator[Any]:
