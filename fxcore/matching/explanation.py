@@ -187,10 +187,11 @@ class _NearMatch:
             self._compare_known(expected, obtained, reader, obtained_reader)
             return []
         self._seen.add(expected)
-        if expected.op == "placeholder" and self._are_alike(expected, obtained):
+        is_alike = self._matcher.are_alike(expected, obtained, self._wanted_name)
+        if is_alike and expected.op == "placeholder":
             self._bind(expected, obtained)
             return []
-        if not self._are_alike(expected, obtained):
+        if not is_alike:
             self.failures.append(another_operation(expected, obtained))
             # The inputs of two similar calls show how near the place is.
             is_call = expected.op.startswith("call") and obtained.op.startswith("call")
@@ -204,9 +205,6 @@ class _NearMatch:
         if pairs is None:
             self.failures.append(other_arguments(expected, obtained))
         return pairs or []
-
-    def _are_alike(self, expected: Node, obtained: Node) -> bool:
-        return self._matcher.are_alike(expected, obtained, self._wanted_name)
 
     def _bind(self, expected: Node, obtained: Node) -> None:
         self.nodes_map[expected] = obtained
