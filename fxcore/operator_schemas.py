@@ -111,10 +111,9 @@ _signatures: dict[tuple[str, str], inspect.Signature] = {}
 def signature_of_schema(schema: Any) -> inspect.Signature:
     """Return the signature of a registered operator. `self` is called `input`, as in Python's functions."""
     key = schema.name, schema.overload_name
-    signature = _signatures.get(key)
-    if signature is None:
-        signature = _signatures[key] = _make_signature(schema)
-    return signature
+    if key not in _signatures:
+        _signatures[key] = _make_signature(schema)
+    return _signatures[key]
 
 
 def python_type(script_type: Any) -> Any:
@@ -131,10 +130,7 @@ def _make_signature(schema: Any) -> inspect.Signature:
     if "from" in names:
         # A Python keyword, so it can only be given by position. The same then holds for all parameters before it.
         last = names.index("from")
-        parameters[: last + 1] = [
-            Parameter(before.name, Parameter.POSITIONAL_ONLY, default=before.default, annotation=before.annotation)
-            for before in parameters[: last + 1]
-        ]
+        parameters[: last + 1] = [each.replace(kind=Parameter.POSITIONAL_ONLY) for each in parameters[: last + 1]]
     return inspect.Signature(parameters, return_annotation=_return_type(schema.returns))
 
 

@@ -90,14 +90,10 @@ class Container:
     def changes(self) -> Iterator[Change]:
         """Yield a change for each part that is another object now, and for another order of the parts."""
         keys, values = self._contents(self.value)
-        if isinstance(self.value, set):
+        if isinstance(self.value, set) or self.role == "hooks":
             if not self.is_unchanged():
-                yield Change(self.path, "held", set(self._values), set(values))
-            return
-        if self.role == "hooks":
-            if not self.is_unchanged():
-                before = dict(zip(self._keys or (), self._values, strict=True))
-                yield Change(self.path, "held", before, dict(self.value))
+                before = set(self._values) if keys is None else dict(zip(self._keys or (), self._values, strict=True))
+                yield Change(self.path, "held", before, set(values) if keys is None else dict(self.value))
             return
         expected, obtained = _by_key(self._keys, self._values), _by_key(keys, values)
         for identity, (key, before) in expected.items():

@@ -254,21 +254,18 @@ class _Application:
                 break
             self._surroundings = Surroundings(self._gm)
         else:
-            self._refuse(self._rewrites[earlier:])
+            last = self._rewrites[earlier:]
+            if last:
+                raise PassError(
+                    f"after {self._set.most_rounds} rounds rules still apply, for "
+                    f"{', '.join(sorted({each.rule for each in last}))}: a rule gives what it is for, or two rules "
+                    f"undo each other (last at {last[-1].place}); let it return NotImplemented or `when` refuse where "
+                    "a call is to stay, or raise most_rounds"
+                )
         if self._rewrites:
             self._gm.recompile()
         left = {place: reason for each in self._statistics for place, reason in each.rejected.items()}
         return RuleReport.of(self._rewrites, left, tuple(self._statistics))
-
-    def _refuse(self, last: list[Rewrite]) -> None:
-        if not last:
-            return
-        names = sorted({each.rule for each in last})
-        raise PassError(
-            f"after {self._set.most_rounds} rounds rules still apply, for {', '.join(names)}: a rule gives what it is "
-            f"for, or two rules undo each other (last at {last[-1].place}); let it return NotImplemented or `when` "
-            "refuse where a call is to stay, or raise most_rounds"
-        )
 
     def _visit(self, node: Node) -> None:
         """Apply the first rule that matches at a node."""

@@ -183,7 +183,7 @@ def _bytes(node: Node, call: OperatorCall, values: GraphValues) -> tuple[int, in
         return (_nbytes(given), 0) if call.name in ("item", "tolist", "localscalardense") else (0, 0)
     known = {spec.storage for spec in given}
     new = [spec for spec in results if spec.storage not in known]
-    if not new and not (results and is_in_place(node, call.module)):
+    if not new and not is_in_place(node, call.module):
         return 0, 0  # views, and operators that return their argument
     written = 0 if call.name in _NEVER_WRITTEN else _nbytes(new or results)
     state = _state_read(call, values)
@@ -231,7 +231,6 @@ def parameters_read(node: Node, values: GraphValues) -> Iterator[torch.Tensor]:
     for reader in node.all_input_nodes:
         if reader.op == "get_attr":
             owner, _, name = str(reader.target).rpartition(".")
-            holder = values.modules.get(owner)
-            found = getattr(holder, name, None)
+            found = getattr(values.modules.get(owner), name, None)
             if isinstance(found, nn.Parameter):
                 yield found

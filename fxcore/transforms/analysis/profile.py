@@ -176,19 +176,13 @@ _MARK = "node: "
 def _kernel_seconds(module: nn.Module, args: tuple[Any, ...]) -> dict[str, float]:
     """Map the name of each node to the time of the operators inside it, on the device if there is one."""
     is_cuda = _waits_for(module, args) is not None
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if is_cuda:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    with torch.profiler.profile(activities=activities) as profiler:
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA] if is_cuda else [kinds.CPU]) as profiler:
         _Annotated(module).run(*args)
     found: dict[str, float] = {}
     for event in profiler.events():
         if event.name.startswith(_MARK) and "CUDA" not in str(event.device_type):
             name = event.name.removeprefix(_MARK)
-            seconds = sum(_seconds_of(child, is_cuda) for child in event.cpu_children)
-            found[name] = found.get(name, 0.0) + seconds
+            times = [child.device_time_total if is_cuda else child.cpu_time_total for child in event.cpu_children]
+            found[name] = found.get(name, 0.0) + sum(times) * 1e-6
     return found
-
-
-def _seconds_of(event: Any, is_cuda: bool) -> float:
-    return float(event.device_time_total if is_cuda else event.cpu_time_total) * 1e-6

@@ -19,7 +19,7 @@ from fxcore.errors import InterpreterError
 from fxcore.graph import Graph
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
-from fxcore.node_data.arguments import map_aggregate
+from fxcore.node_data.arguments import map_aggregate, map_values
 from fxcore.passes.tools_common import CALLABLE_NODE_OPS
 from fxcore.state.packed_parameters import packed_tensors
 from fxcore.state.storage import wrapped_tensors
@@ -85,12 +85,9 @@ class GraphValues:
 
     def call(self, node: Node) -> OperatorCall:
         """Return the call of a node, with specs for its arguments."""
-        args, kwargs = (map_aggregate(part, self._spec) for part in (node.args, node.kwargs))
+        args, kwargs = (map_values(part, self.results.get) for part in (node.args, node.kwargs))
         module = self.modules.get(node.target) if node.op == "call_module" else None
         return OperatorCall(formula_name(node, module), args, kwargs, self.results.get(node), module)
-
-    def _spec(self, leaf: Any) -> Any:
-        return self.results.get(leaf) if isinstance(leaf, Node) else leaf
 
 
 def tensors_in(value: Any) -> list[TensorSpec]:
@@ -274,9 +271,7 @@ class _Recorder(Interpreter):
         try:
             storage = tensor.untyped_storage()
             reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # of torch
-            if reference.cdata not in self._storages:
-                self._storages[reference.cdata] = (next(self._numbers), reference)
-            number = self._storages[reference.cdata][0]
+            number, _ = self._storages.setdefault(reference.cdata, (next(self._numbers), reference))
             stride = tuple(map(concrete, tensor.stride()))
             return TensorSpec(shape, stride, tensor.dtype, number, concrete(storage.nbytes()))
         except (NotImplementedError, RuntimeError):  # sparse and other layouts have no storage
@@ -284,8 +279,7 @@ class _Recorder(Interpreter):
 
     def describe_state(self, module: nn.Module, copied: nn.Module) -> None:
         """Note the storages of parameters and buffers. They are no activations."""
-        pairs = zip(_state_of(module), _state_of(copied), strict=True)
-        for original, duplicate in pairs:
+        for original, duplicate in zip(_state_of(module), _state_of(copied), strict=True):
             spec = self.spec(duplicate)
             self.values.state_specs[id(original)] = spec
             self.values.state_storages.add(spec.storage)
