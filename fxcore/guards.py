@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Protocol
 
@@ -45,11 +45,15 @@ class Guard:
     def place(self) -> str:
         """Return the place that asked: `file:line: source text (in module path)`."""
         where = f"{self.file}:{self.line}" if self.file else ""
-        where += f": {self.source}" if self.source else ""
-        return where + (f" (in module {self.module_path!r})" if self.module_path else "")
+        return where + place_suffix(self.source, self.module_path)
 
     def __str__(self) -> str:
         return self.expression
+
+
+def place_suffix(source: str, module_path: str) -> str:
+    """Return what messages say behind a line's number: `: source text (in module path)`, as far as it is known."""
+    return (f": {source}" if source else "") + (f" (in module {module_path!r})" if module_path else "")
 
 
 class ValuesBeside(Protocol):
@@ -91,10 +95,6 @@ class Guards(Sequence[Guard]):
         """Whether there is something to check in each run."""
         return self.graph is not None and bool(self._guards or self.outer)
 
-    def with_enforcement(self, are_enforced: bool) -> Guards:
-        """Return the same guards, which the runs of a graph check or not."""
-        return Guards(self._guards, self.graph, self.notes, are_enforced=are_enforced, outer=self.outer)
-
     def __getitem__(self, index: Any) -> Any:
         return self._guards[index]
 
@@ -122,8 +122,9 @@ class Guards(Sequence[Guard]):
 
 def enforce(graph: Graph, are_enforced: bool | None) -> None:
     """Let runs of a graph check its guards, or not. None leaves the graph as it is."""
-    if are_enforced is not None and isinstance(graph.guards, Guards):
-        graph.guards = graph.guards.with_enforcement(are_enforced)
+    guards = graph.guards
+    if are_enforced is not None and isinstance(guards, Guards):
+        graph.guards = Guards(guards, guards.graph, guards.notes, are_enforced=are_enforced, outer=guards.outer)
 
 
 def take_guards(source: Any, graph: Graph) -> None:
@@ -315,6 +316,14 @@ def condition_text(expression: str, value: Any) -> str:
     if value is None or isinstance(value, (enum.Enum, type)):
         return f"{expression} is {_value_text(value)}"
     return f"{expression} == {value!r}"
+
+
+def with_text(guard: Guard, node: Node, scalars: Collection[Node]) -> Guard:
+    """Return a guard of a node's value with its text. Only `scalars` and parts of inputs are shown as computed."""
+    if guard.caught:
+        return replace(guard, expression=f"{called_text(node)} raises no {' or '.join(guard.caught)}")
+    expression = expression_of(node, lambda each: each in scalars or is_path(each))
+    return replace(guard, expression=condition_text(expression, guard.value))
 
 
 _OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is": "is not", "in": "not in"}

@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any
@@ -254,24 +255,20 @@ def _with_nested(root: nn.Module, kind: type[nn.Module], convert: Callable[[Any]
 
 def _graph_from_torch(graph: torch.fx.Graph) -> Graph:
     made = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
-    _copy_nodes(graph, made, torch.fx.Node, map_aggregate)
+    _copy_graph(graph, made, torch.fx.Node, map_aggregate)
     names, known = made._graph_namespace, graph._graph_namespace
     names._used |= known._used_names
     names._last_number.update(known._base_count)
-    _share_attributes(graph, made)
-    made._co_fields = dict(getattr(graph, "_co_fields", {}))
     made.set_codegen(_codegen_from_torch(graph._codegen))
     return made
 
 
 def _graph_to_torch(graph: Graph) -> torch.fx.Graph:
     made = torch.fx.Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
-    _copy_nodes(graph, made, Node, torch.fx.node.map_aggregate)
+    _copy_graph(graph, made, Node, torch.fx.node.map_aggregate)
     names, known = made._graph_namespace, graph._graph_namespace
     names._used_names |= known._used
     names._base_count.update(known._last_number)
-    _share_attributes(graph, made)
-    made._co_fields = dict(graph._co_fields)
     made.set_codegen(_codegen_to_torch(graph._codegen, has_reductions=bool(_reductions_of(graph.nodes))))
     return made
 
@@ -282,7 +279,7 @@ def _share_attributes(source: Any, made: Any) -> None:
     vars(made).update({name: value for name, value in vars(source).items() if name not in known})
 
 
-def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) -> None:
+def _copy_graph(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) -> None:
     copies: dict[Any, Any] = {}
 
     def translate(leaf: Any) -> Any:
@@ -311,6 +308,8 @@ def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
         if len(node.users) > 1:  # keep the order of the readers: edits may have changed it
             duplicate.users.clear()
             duplicate.users.update({copies[user]: None for user in node.users})
+    _share_attributes(source, made)
+    made._co_fields = dict(getattr(source, "_co_fields", {}))
 
 
 def _meta_of(value: Any, copies: dict[Any, Any], node_type: type, depth: int = 0) -> Any:
@@ -350,7 +349,7 @@ def _meta_of(value: Any, copies: dict[Any, Any], node_type: type, depth: int = 0
 
 
 def _are_same(obtained: Iterable[Any], expected: Iterable[Any]) -> bool:
-    return all(one is other for one, other in zip(obtained, expected, strict=True))
+    return all(map(operator.is_, obtained, expected))
 
 
 # Code generators.
@@ -359,7 +358,9 @@ def _are_same(obtained: Iterable[Any], expected: Iterable[Any]) -> bool:
 class _Delegate:
     """A code generator that delegates to a code generator of the other package."""
 
-    original: Any
+    def __init__(self, original: Any) -> None:
+        super().__init__()
+        self.original = original
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> Any:
         """Return the start of the function."""
@@ -384,10 +385,6 @@ class _Delegate:
 
 class CodeGenOfTorch(_Delegate, CodeGen):
     """Writes the same code as a code generator of torch.fx."""
-
-    def __init__(self, original: torch.fx.graph.CodeGen) -> None:
-        super().__init__()
-        self.original = original
 
 
 class _Reductions:
@@ -426,10 +423,6 @@ class PyTreeCodeGenWithReductions(_Reductions, torch.fx.graph._PyTreeCodeGen):
 
 class CodeGenForTorch(_Reductions, _Delegate, torch.fx.graph.CodeGen):
     """Writes, within torch.fx, the same code as a code generator of fxcore."""
-
-    def __init__(self, original: CodeGen) -> None:
-        super().__init__()
-        self.original = original
 
 
 def _codegen_from_torch(codegen: torch.fx.graph.CodeGen) -> CodeGen:

@@ -90,29 +90,18 @@ def _is_sub(kind: Any, wanted: type) -> bool:
 
 # Names in TorchScript's type annotations -> Python types.
 _TYPES: dict[str, Any] = {
-    "Any": Any,
+    **{name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple", "Union")},
+    **{kind.__name__: kind for kind in (bool, complex, float, int, str)},
+    **{name: getattr(torch, name) for name in ("Generator", "Stream", "Tensor")},
     "AnyEnumType": enum.Enum,
     "Device": torch.device,
-    "Dict": typing.Dict,  # noqa: UP006 - annotations use these
     "Future": torch.jit.Future,
-    "Generator": torch.Generator,
     "Layout": torch.layout,
-    "List": typing.List,  # noqa: UP006
     "NoneType": type(None),
-    "Optional": typing.Optional,
     "PyObject": Any,
     "QScheme": torch.qscheme,
     "Storage": torch.UntypedStorage,
-    "Stream": torch.Stream,
-    "Tensor": torch.Tensor,
-    "Tuple": typing.Tuple,  # noqa: UP006
-    "Union": typing.Union,
-    "bool": bool,
-    "complex": complex,
-    "float": float,
-    "int": int,
     "number": numbers.Number,
-    "str": str,
     "t": typing.TypeVar("t"),
 }
 
@@ -122,10 +111,9 @@ _signatures: dict[tuple[str, str], inspect.Signature] = {}
 def signature_of_schema(schema: Any) -> inspect.Signature:
     """Return the signature of a registered operator. `self` is called `input`, as in Python's functions."""
     key = schema.name, schema.overload_name
-    signature = _signatures.get(key)
-    if signature is None:
-        signature = _signatures[key] = _make_signature(schema)
-    return signature
+    if key not in _signatures:
+        _signatures[key] = _make_signature(schema)
+    return _signatures[key]
 
 
 def python_type(script_type: Any) -> Any:
@@ -142,10 +130,7 @@ def _make_signature(schema: Any) -> inspect.Signature:
     if "from" in names:
         # A Python keyword, so it can only be given by position. The same then holds for all parameters before it.
         last = names.index("from")
-        parameters[: last + 1] = [
-            Parameter(before.name, Parameter.POSITIONAL_ONLY, default=before.default, annotation=before.annotation)
-            for before in parameters[: last + 1]
-        ]
+        parameters[: last + 1] = [each.replace(kind=Parameter.POSITIONAL_ONLY) for each in parameters[: last + 1]]
     return inspect.Signature(parameters, return_annotation=_return_type(schema.returns))
 
 
@@ -202,16 +187,12 @@ class AmbiguousSchemaError(GraphError):
     """Arguments fit several overloads of an operator."""
 
 
+_SELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD, annotation=torch.Tensor)
 # Builtin functions whose Python signature is in no schema.
 _OF_PYTHON: dict[Callable[..., Any], list[inspect.Signature]] = {
     torch.nonzero: [
-        inspect.Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD, annotation=torch.Tensor)]),
-        inspect.Signature(
-            [
-                Parameter("self", Parameter.POSITIONAL_OR_KEYWORD, annotation=torch.Tensor),
-                Parameter("as_tuple", Parameter.KEYWORD_ONLY, annotation=bool),
-            ]
-        ),
+        inspect.Signature([_SELF]),
+        inspect.Signature([_SELF, Parameter("as_tuple", Parameter.KEYWORD_ONLY, annotation=bool)]),
     ]
 }
 
@@ -226,7 +207,7 @@ def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Any, ...
 
     Only a call that fits exactly one overload is judged. A function without a schema passes.
     """
-    fitting = [schema for signature, schema in _overloads(target) or () if _fits(signature, args, kwargs)]
+    fitting = [schema for signature, schema in _overloads(target) or () if fitted(signature, args, kwargs)]
     if len(fitting) == 1 and fitting[0].is_mutable:
         raise MutableOperationError(
             f"Tried to trace mutable operation {fitting[0]}. FX only supports functional code, so operations that "
@@ -240,13 +221,11 @@ def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = Fa
 
     With `return_schemas`, return a pair: the signatures and their schemas, or two Nones.
     """
-    if op in _OF_PYTHON:
-        return (_OF_PYTHON[op], None) if return_schemas else None
     overloads = _overloads(op)
     if overloads is None:
-        return (None, None) if return_schemas else None
-    signatures = [signature for signature, _ in overloads]
-    return (signatures, [schema for _, schema in overloads]) if return_schemas else signatures
+        return (_OF_PYTHON.get(op), None) if return_schemas else None
+    signatures, schemas = [signature for signature, _ in overloads], [schema for _, schema in overloads]
+    return (signatures, schemas) if return_schemas else signatures
 
 
 def _overloads(target: Any) -> _Overloads | None:
@@ -270,12 +249,12 @@ def _find_overloads(target: Any, identity: int) -> _Overloads | None:
     return tuple([(signature_of_schema(schema), schema) for schema in schemas])
 
 
-def _fits(signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def fitted(signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments | None:
+    """Return the arguments of a call by parameter; None if the signature does not take them."""
     try:
-        signature.bind(*args, **kwargs)
+        return signature.bind(*args, **kwargs)
     except TypeError:
-        return False
-    return True
+        return None
 
 
 def normalize_function(
@@ -296,10 +275,10 @@ def normalize_function(
     kwargs = kwargs or {}
     if not _is_operator(target) and hasattr(target, "_op"):
         target = target._op  # a wrapper of ExecuTorch around an operator
-    if not _is_operator(target):
+    if _is_operator(target):
+        signature = _fitting_overload(target, args, kwargs, arg_types, kwarg_types)
+    else:
         signature = _python_signature(target)
-        return _bound(signature, args, kwargs, normalize_to_only_use_kwargs) if signature is not None else None
-    signature = _fitting_overload(target, args, kwargs, arg_types, kwarg_types)
     return _bound(signature, args, kwargs, normalize_to_only_use_kwargs) if signature is not None else None
 
 
@@ -340,7 +319,7 @@ def _fitting_overload(
     kwarg_types: dict[str, Any] | None,
 ) -> inspect.Signature | None:
     candidates: list[inspect.Signature] = get_signature_for_torch_op(target) or []
-    fitting = [signature for signature in candidates if _fits(signature, args, kwargs)]
+    fitting = [signature for signature in candidates if fitted(signature, args, kwargs)]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
     if arg_types is None and kwarg_types is None:
@@ -353,12 +332,10 @@ def _fitting_overload(
 
 
 def _fits_types(signature: inspect.Signature, arg_types: tuple[Any, ...], kwarg_types: dict[str, Any]) -> bool:
-    try:
-        bound = signature.bind(*arg_types, **kwarg_types)
-    except TypeError:
-        return False
-    parameters = signature.parameters
-    return all(type_matches(parameters[name].annotation, kind) for name, kind in bound.arguments.items())
+    bound, parameters = fitted(signature, arg_types, kwarg_types), signature.parameters
+    return bound is not None and all(
+        type_matches(parameters[name].annotation, kind) for name, kind in bound.arguments.items()
+    )
 
 
 def normalize_module(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -19,8 +19,6 @@ from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.replacement import Replacement, graph_of, replacement_of
 from fxcore.matching.replacer import MatchReplacer, ReplacingGraph
 from fxcore.node import Node
-
-_T = TypeVar("_T")
 
 __all__ = ["Match", "ReplacedPatterns", "replace_pattern", "replace_pattern_with_filters"]
 
@@ -62,8 +60,16 @@ def replace_pattern(
     values. A match that overlaps an earlier one stays. So does a place where other nodes read values that the pattern
     computes but does not return. Keywords and errors are those of `replace_pattern_with_filters`.
     """
-    options = _Matching(ignore_literals, match_modules, capture_literals, bind_arguments)
-    return _rewrite(gm, pattern, replacement, options, lambda anchor, nodes_map, made: Match(anchor, nodes_map))
+    replaced = replace_pattern_with_filters(
+        gm,
+        pattern,
+        replacement,
+        ignore_literals=ignore_literals,
+        match_modules=match_modules,
+        capture_literals=capture_literals,
+        bind_arguments=bind_arguments,
+    )
+    return [Match(each.anchor, each.nodes_map) for each in replaced]
 
 
 def replace_pattern_with_filters(
@@ -95,56 +101,22 @@ def replace_pattern_with_filters(
     `match_modules`, and for a replacement that takes or returns another number of values; NodeTargetError (a
     ValueError) for an empty pattern.
     """
-    options = _Matching(
-        ignore_literals, match_modules, capture_literals, bind_arguments, node_name_match, match_filters or []
-    )
-    return _rewrite(gm, pattern, replacement, options, ReplacedPatterns, replacement_callback)
-
-
-@dataclass(frozen=True)
-class _Matching:
-    """The options of the search for a pattern."""
-
-    ignore_literals: bool
-    match_modules: str
-    capture_literals: bool
-    bind_arguments: bool
-    node_name_match: str = ""
-    filters: Sequence[Callable[[InternalMatch, Graph, Graph], bool]] = ()
-
-
-def _rewrite(
-    gm: GraphModule,
-    pattern: Callable[..., Any] | Graph | GraphModule,
-    replacement: Callable[..., Any] | Graph | GraphModule | None,
-    options: _Matching,
-    record: Callable[[Node, dict[Node, Any], list[Node]], _T],
-    callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
-) -> list[_T]:
-    """Replace the matches, and return a `record` of each: made from anchor, node map and new nodes."""
     with gc_paused():
         graph, pattern_graph = gm.graph, graph_of(pattern)
         matcher = SubgraphMatcher(
-            pattern_graph,
-            ignore_literals=options.ignore_literals,
-            match_modules=options.match_modules,
-            bind_arguments=options.bind_arguments,
+            pattern_graph, ignore_literals=ignore_literals, match_modules=match_modules, bind_arguments=bind_arguments
         )
         refuse_without_operation(pattern_graph)
-        matches = matcher.match(graph, options.node_name_match)
-        if options.filters:
-            matches = [
-                each for each in matches if all(accept(each, graph, pattern_graph) for accept in options.filters)
-            ]
-        source = replacement_of(replacement, callback, graph, pattern_graph, capture_literals=options.capture_literals)
-        replacer = MatchReplacer(
-            graph,
-            pattern_graph,
-            # User code that runs between edits must find the graph whole and the module unchanged.
-            at_once=callback is not None or has_listeners(graph) or graph.owning_module is not gm,
-            modules_are_captured=options.match_modules != "path",
+        matches, filters = matcher.match(graph, node_name_match), match_filters or ()
+        matches = [each for each in matches if all(accept(each, graph, pattern_graph) for accept in filters)]
+        source = replacement_of(
+            replacement, replacement_callback, graph, pattern_graph, capture_literals=capture_literals
         )
-        replaced, names = _replace_all(gm, matches, source, replacer, record)
+        # User code that runs between edits must find the graph whole and the module unchanged.
+        at_once = replacement_callback is not None or has_listeners(graph) or graph.owning_module is not gm
+        is_captured = match_modules != "path"
+        replacer = MatchReplacer(graph, pattern_graph, at_once=at_once, modules_are_captured=is_captured)
+        replaced, names = _replace_all(gm, matches, source, replacer)
         gm.recompile()
         if isinstance(replacement, nn.Module):
             copy_all_attributes(gm, replacement, names)
@@ -157,13 +129,9 @@ Plan = tuple[InternalMatch, ReplacingGraph, list[Any], dict[str, str]]
 
 
 def _replace_all(
-    gm: GraphModule,
-    matches: list[InternalMatch],
-    source: Replacement,
-    replacer: MatchReplacer,
-    record: Callable[[Node, dict[Node, Any], list[Node]], _T],
-) -> tuple[list[_T], Mapping[str, str]]:
-    """Replace the matches; return their records, and the new names of constants in replacements."""
+    gm: GraphModule, matches: list[InternalMatch], source: Replacement, replacer: MatchReplacer
+) -> tuple[list[ReplacedPatterns], Mapping[str, str]]:
+    """Replace the matches; return their places, and the new names of constants in replacements."""
     plans: Iterable[Plan] = plans_of(gm, matches, source, replacer, {})
     if not replacer.at_once and matches:
         # All steps that can fail or run user code come before the first edit.
@@ -177,7 +145,7 @@ def _replace_all(
             all_names.update(names)
         copies = replacer.replace(match, replacement, inputs, names)
         if copies is not None:
-            replaced.append(record(match.anchors[0], match.nodes_map, copies))
+            replaced.append(ReplacedPatterns(match.anchors[0], match.nodes_map, copies))
     replacer.finish()
     return replaced, all_names
 

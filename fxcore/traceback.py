@@ -38,16 +38,8 @@ class NodeSource:
             self.target = target
             self.graph_id = graph_id
 
-    pass_name: str
-    action: list[NodeSourceAction]
-    from_node: list[NodeSource]
-    node_info: NodeInfo | None
-
     def __init__(
-        self,
-        node: Any | None,
-        pass_name: str = "",
-        action: NodeSourceAction | list[NodeSourceAction] | None = None,
+        self, node: Any | None, pass_name: str = "", action: NodeSourceAction | list[NodeSourceAction] | None = None
     ) -> None:
         """Record that `pass_name` made a node from `node` and copy that node's history.
 
@@ -55,12 +47,9 @@ class NodeSource:
         """
         self.pass_name = pass_name
         self.action = list(action) if isinstance(action, list) else [action] if action is not None else []
-        self.node_info = None
-        self.from_node = []
-        if node is not None:
-            self.node_info = self.NodeInfo(node.name, str(node.target), id(node.graph))
-            older = node.meta.get("from_node")
-            self.from_node = copy.deepcopy(older) if older else []
+        self.node_info = None if node is None else self.NodeInfo(node.name, str(node.target), id(node.graph))
+        older = None if node is None else node.meta.get("from_node")
+        self.from_node: list[NodeSource] = copy.deepcopy(older) if older else []
 
     @property
     def name(self) -> str:
@@ -156,14 +145,13 @@ class _State(threading.local):
 THREAD = _State()
 
 
+# Variables of torch.fx's file that libraries read. Here each thread has its own values.
+_VARIABLES = {"current_meta": "meta", "should_preserve_node_meta": "is_preserving", "current_replay_node": "replayed"}
+
+
 def __getattr__(name: str) -> Any:
-    # Variables of torch.fx's file that libraries read. Here each thread has its own values.
-    if name == "current_meta":
-        return THREAD.meta
-    if name == "should_preserve_node_meta":
-        return THREAD.is_preserving
-    if name == "current_replay_node":
-        return THREAD.replayed
+    if name in _VARIABLES:
+        return getattr(THREAD, _VARIABLES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

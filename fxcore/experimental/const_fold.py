@@ -98,8 +98,9 @@ def split_const_subgraphs(
         return FoldedGraphModule(traced, traced.graph)
     split = split_module(traced, module, lambda node: 0 if node in constant else 1)
     for part in (getattr(split, _REST, None), getattr(split, _CONSTANT)):
-        if part is not None:
-            _hoist_modules(part, split)
+        if part is not None:  # its nodes move to another graph
+            for node in part.graph.find_nodes(op="call_module"):
+                setattr(split, str(node.target), getattr(part, str(node.target)))
     constant_graph = _without_inputs(split)
     results = constant_graph.graph.output_node().args[0]
     name = get_unique_attr_name_in_module(traced, "_FX_CONST_FOLDED_ATTRS")
@@ -164,12 +165,6 @@ def _nodes_inside(gm: GraphModule, path: str) -> Iterator[Node]:
             yield from _nodes_inside(called, str(node.target))
 
 
-def _hoist_modules(part: GraphModule, split: GraphModule) -> None:
-    """Give `split` the submodules that `part` calls, because the nodes of `part` move to another graph."""
-    for node in part.graph.find_nodes(op="call_module"):
-        setattr(split, str(node.target), getattr(part, str(node.target)))
-
-
 def _call_of(gm: GraphModule, path: str) -> Node:
     return gm.graph.find_nodes(op="call_module", target=path)[0]
 
@@ -189,10 +184,7 @@ def _without_inputs(split: GraphModule) -> GraphModule:
 
 
 def _inline_module(
-    gm: GraphModule,
-    inline_mod_name: str,
-    run_dce: bool = True,
-    is_impure_node: Callable[[Node], bool] | None = None,
+    gm: GraphModule, inline_mod_name: str, run_dce: bool = True, is_impure_node: Callable[[Node], bool] | None = None
 ) -> dict[Node, Any]:
     """Put the nodes of the graph module at `inline_mod_name` in place of its call in the graph of `gm`.
 

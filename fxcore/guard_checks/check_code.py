@@ -51,7 +51,7 @@ class CheckFunctions:
         self.by_position: dict[int, CheckFunction] = {}
         carried: list[Node] = []
         for position in sorted({ENTRY, *plan.checks}):
-            needed = self._needed_after(position)
+            needed = {node for later, read in self._read_at.items() if later > position for node in read}
             computed = [each for each in plan.checks.get(position, ()) if isinstance(each, Node)]
             carried_on = [node for node in (*carried, *computed) if node in needed]
             self.by_position[position] = self._function(position, carried, carried_on)
@@ -67,13 +67,10 @@ class CheckFunctions:
         read: dict[Node, None] = {}
         for each in work:
             if isinstance(each, Node):
-                read.update(dict.fromkeys(self.plan.values_of(each)))
+                read.update(dict.fromkeys(map(self.plan.value_of, each.all_input_nodes)))
             elif each not in self.plan.alone:
                 read[self.plan.value_of(self.plan.asked[each])] = None
         return list(read)
-
-    def _needed_after(self, position: int) -> set[Node]:
-        return {node for later, read in self._read_at.items() if later > position for node in read}
 
     def _function(self, position: int, carried: list[Node], carried_on: list[Node]) -> CheckFunction:
         plan = self.plan
@@ -180,7 +177,9 @@ class _Source:
                 value = self._name_of(each.all_input_nodes[0])
                 lines = [f"{self._writer.names[each]} = {self._checker}.truth({value})"]
             else:
-                lines = [self._statement(each)]
+                for read in each.all_input_nodes:
+                    self._name_of(read)
+                lines = [self._writer.statement(each)]
             for line in lines:
                 self._lines.append(f"        {line}")
                 self._guard_of_line[len(self._lines)] = guard
@@ -190,12 +189,6 @@ class _Source:
             f"        {self._checker}.failed(self, {given}, error, {self._position})",
             "        return None",
         ]
-
-    def _statement(self, node: Node) -> str:
-        """Return the statement that computes a node of the conditions."""
-        for value in node.all_input_nodes:
-            self._name_of(value)
-        return self._writer.statement(node)
 
     def _name_of(self, node: Node) -> str:
         """Return the name of a value of the conditions. A value with a twin has the name of its twin."""
@@ -212,14 +205,15 @@ class _Source:
             return [computed if guard.caught else f"{self._checker}.check(self, {index}, {computed})"]
         if guard.caught:
             return ["pass"]  # the value is there: its call raised no error
-        found = self._name_of(self._plan.asked[index])
+        asked = self._plan.asked[index]
+        found = self._name_of(asked)
         if guard.value is None:
             condition = f"{found} is not None"
         elif type(guard.value) is torch.Size:
             condition = f"{found} != {tuple(guard.value)!r}"
-        elif type(guard.value) is bool and _name(self._plan.asked[index]) in _TRUTHS:
+        elif type(guard.value) is bool and getattr(asked.target, "__name__", asked.target) in _TRUTHS:
             condition = f"not {found}" if guard.value else found
-        elif type(guard.value) is bool and is_path(self._plan.asked[index]):
+        elif type(guard.value) is bool and is_path(asked):
             condition = f"{found} is not {guard.value}"  # the traced code may ask with `is`
         elif type(guard.value) in _LITERALS:
             condition = f"{found} != {guard.value!r}"
@@ -228,7 +222,3 @@ class _Source:
         else:
             return [f"{self._checker}.check(self, {index}, {found})"]
         return [f"if {condition}:", f"    {self._checker}.refuse(self, {index}, {found})"]
-
-
-def _name(node: Node) -> str:
-    return str(getattr(node.target, "__name__", node.target))

@@ -77,13 +77,8 @@ class GuardedForward:
             lines[first : first + is_plain] = [f"    {call};  {lines[first].lstrip()}" if is_plain else f"    {call}"]
         names = {**names, name: entry.function}
         is_caught = is_plain and any(guard.caught for guard in self._guards)
-        run_source(
-            "\n".join(lines),
-            names,
-            self._origin,
-            shown=self._code.src if is_plain else None,
-            on_error=self._refuse_caught if is_caught else None,
-        )
+        shown, on_error = self._code.src if is_plain else None, self._refuse_caught if is_caught else None
+        run_source("\n".join(lines), names, self._origin, shown=shown, on_error=on_error)
         made: FunctionType = names["forward"]
         return made
 

@@ -65,11 +65,6 @@ class Plan:
         """The position of the last check."""
         return max(self.checks, default=ENTRY)
 
-    def values_of(self, node: Node) -> Iterator[Node]:
-        """Yield the nodes of conditions and graph that a check reads to compute a node of the conditions."""
-        for value in node.all_input_nodes:
-            yield self.value_of(value)
-
     def value_of(self, node: Node) -> Node:
         """Return the node that has the value of a node of the conditions: its twin, or itself."""
         return node if self._is_computed(node) else self.twins[node]
@@ -121,15 +116,13 @@ class Plan:
         twin = self.twins.get(node)
         if twin is not None:
             asked = self._positions[twin]
-            is_free = earliest == ENTRY and self._is_cheap(node) and not self._changes(node, earliest, asked)
+            # These calls cost nothing beside the calls of a graph, and give the same value twice.
+            is_cheap = node.target in (operator.getitem, getattr) or _is_plain(node)
+            is_free = earliest == ENTRY and is_cheap and not self._changes(node, earliest, asked)
             return ENTRY if is_free else asked
         after = self._by_name.get(self._moved.present(node.meta.get(AFTER, "")))
         asked = ENTRY if after is None else self._positions[after]
         return asked if self._changes(node, earliest, asked) else earliest
-
-    def _is_cheap(self, node: Node) -> bool:
-        """Return whether a call costs nothing beside the calls of a graph, and gives the same value twice."""
-        return _is_plain(node) or node.target in (operator.getitem, getattr)
 
     def _changes(self, node: Node, after: int, until: int) -> bool:
         """Return whether the graph changes a node's answer at a position in (after, until]."""

@@ -53,27 +53,23 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
     if last == ENTRY:
         return WrittenState(draws=draws)
     nodes = plan.nodes[: last + 1]
-    effects = [effects_of_node(node, module) for node in nodes]
-    called = {str(node.target): called_module(node, module) for node in nodes if node.op == "call_module"}
+    effects = {node: effects_of_node(node, module) for node in nodes}
+    calls = [node for node in nodes if node.op == "call_module"]
+    called = {str(node.target): called_module(node, module) for node in calls}
+    states = [node for node in nodes if node.op == "get_attr"]
     storage = SharedStorage(plan.nodes, module)
-    before = set(nodes)
+    others = [node for node in nodes if node.op != "call_module"]
+    draws = draws or any("random" in effects[node].kinds_of_call(node.args, node.kwargs) for node in others)
 
     def is_written(node: Node) -> bool:
-        return any(writer in before and not _is_layer(writer, module) for writer in storage.writers(node))
+        return any(writer in effects and not _is_layer(writer, module) for writer in storage.writers(node))
 
     return WrittenState(
         modules=tuple(path for path, layer in called.items() if _may_change_itself(layer)),
-        attributes=tuple(
-            dict.fromkeys(str(node.target) for node in nodes if node.op == "get_attr" and is_written(node))
-        ),
+        attributes=tuple(dict.fromkeys(str(node.target) for node in states if is_written(node))),
         inputs=tuple(index for index, node in enumerate(plan.placeholders) if is_written(node)),
-        draws=draws
-        or any(
-            "random" in each.kinds_of_call(node.args, node.kwargs)
-            for node, each in zip(nodes, effects, strict=True)
-            if node.op != "call_module"
-        ),
-        modes=any(each.changes_global_state for each in effects),
+        draws=draws,
+        modes=any(each.changes_global_state for each in effects.values()),
     )
 
 

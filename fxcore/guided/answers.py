@@ -14,21 +14,11 @@ import torch
 
 from fxcore.errors import TraceError
 from fxcore.graph import Graph
-from fxcore.guards import (
-    Guard,
-    Guards,
-    called_text,
-    condition_text,
-    copied_slice,
-    expression_of,
-    is_path,
-    note_positions,
-)
+from fxcore.guards import Guard, Guards, copied_slice, is_path, note_positions, with_text
 from fxcore.guided.data_reads import is_free_of_effects
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
 from fxcore.operators.effects import effects_of
-from fxcore.operators.table import Facts
 from fxcore.state.outer_values import OuterValues
 from fxcore.tracing.call_site import RunningCall, running_call, shown_line, user_frame
 
@@ -47,7 +37,6 @@ class _Answer(NamedTuple):
     """A value that Python got."""
 
     node: Node
-    value: Any
     guard: Guard  # without its expression
     call: RunningCall | None = None  # the call in C that asked for an index
 
@@ -108,12 +97,12 @@ class Answers:
         if outside is None:
             return
         node = outside
-        self._answers.append(_Answer(node, value, self._guard(node.name, value, is_assumed), call))
+        self._answers.append(_Answer(node, self._guard(node.name, value, is_assumed), call))
 
     def note_caught(self, node: Node, errors: tuple[str, ...]) -> None:
         """Note that the traced code catches these errors of a node's call, which raised none."""
         guard = replace(self._guard(node.name, errors, False), caught=errors)
-        self._answers.append(_Answer(node, errors, guard))
+        self._answers.append(_Answer(node, guard))
 
     def drop_indices_of_call(self, frame: FrameType) -> None:
         """Forget the indices that a call in C asked for. Because it found proxies, the call itself is recorded.
@@ -176,9 +165,11 @@ class Answers:
         numbers = ValueNumbers(graph, self.scalars)
         seen: dict[Any, _Answer] = {}
         for each in answers:
-            seen.setdefault((numbers.number_of(each.node), type(each.value), repr(each.value)), each)
+            value = each.guard.value
+            seen.setdefault((numbers.number_of(each.node), type(value), repr(value)), each)
         conditions = copied_slice(graph, [each.node for each in seen.values()])
-        graph.guards = Guards([self._with_text(each) for each in seen.values()], conditions, self.notes, outer=outer)
+        guards = [with_text(each.guard, each.node, self.scalars) for each in seen.values()]
+        graph.guards = Guards(guards, conditions, self.notes, outer=outer)
         order = [node.name for node in graph.nodes]
         self._remove_unread(graph, {each.node for each in answers} | self.dispensable)
         note_positions(conditions, order, {node.name for node in graph.nodes})
@@ -197,13 +188,7 @@ class Answers:
                     if len(nodes) > 1:
                         node = graph.create_node("call_function", all if mode else any, (nodes,), {})
                 self.scalars.update(nodes, (node,))
-                yield _Answer(node, mode, replace(next(iter(told.values())), node=node.name))
-
-    def _with_text(self, answer: _Answer) -> Guard:
-        if answer.guard.caught:
-            return replace(answer.guard, expression=f"{called_text(answer.node)} raises no {' or '.join(answer.value)}")
-        expression = expression_of(answer.node, lambda node: node in self.scalars or is_path(node))
-        return replace(answer.guard, expression=condition_text(expression, answer.value))
+                yield _Answer(node, replace(next(iter(told.values())), node=node.name))
 
     def _remove_unread(self, graph: Graph, nodes: set[Node]) -> None:
         for node in reversed(graph.nodes):
@@ -292,7 +277,8 @@ class ValueNumbers:
                 key = (node.op, node.target, self._numbered((node.args, node.kwargs)), epoch)
                 if node.op != "placeholder" and "random" not in effects.kinds:
                     self._numbers[node] = known.setdefault(key, len(known))
-            if _changes_structure(node, effects.facts):
+            mutates = node.op == "call_method" and "mutates" in effects.facts
+            if mutates or "changes_attributes" in effects.facts or "changes_items" in effects.facts:
                 structure += 1
             elif effects.writes:
                 contents += 1
@@ -311,8 +297,3 @@ class ValueNumbers:
         if isinstance(argument, slice):
             return self._numbered((slice, argument.start, argument.stop, argument.step))
         return (type(argument), repr(argument))
-
-
-def _changes_structure(node: Node, facts: Facts) -> bool:
-    mutates = node.op == "call_method" and "mutates" in facts
-    return mutates or "changes_attributes" in facts or "changes_items" in facts

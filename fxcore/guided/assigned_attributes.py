@@ -40,18 +40,12 @@ class AssignedAttributes:
         for path, value, before in self._changes(tracer):
             if not _is_recorded(tracer, path, value, before):
                 notes[f"forward assigns self.{path}, which the graph does not"] = None
-        for path, value, before in self._changes_beside():
-            if not _is_recorded(tracer, "", value, before):
+        for path, _, before, value, _ in self._snapshot.changes_beside_modules():
+            if not (_is_equal(value, before) or _is_recorded(tracer, "", value, before)):
                 note = f"forward assigns {path}, which the graph does not"
                 if not any(path.startswith(told.split()[2].rstrip(",")) for told in notes):
                     notes[note] = None
         return tuple(notes)
-
-    def _changes_beside(self) -> Iterator[tuple[str, Any, Any]]:
-        """Yield path, value and former value of all assignments to items of containers, classes and variables."""
-        for change in self._snapshot.changes_beside_modules():
-            if not _is_equal(change.after, change.before):
-                yield change.path, change.after, change.before
 
     def _changes(self, tracer: Any) -> Iterator[tuple[str, Any, Any]]:
         """Yield path, value and former value of all attributes that were assigned, or grew."""

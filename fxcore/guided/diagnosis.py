@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from fxcore.errors import ExampleError, FxError, LeafError
-from fxcore.guards import Guard
+from fxcore.guards import Guard, place_suffix
 from fxcore.guided.example_tracer import ExampleTracer
 from fxcore.guided.leaf_tracer import LeafModules, LeafTracer
 from fxcore.guided.value_statements import Place, ValueStatements
@@ -46,10 +46,9 @@ class Obstacle:
         return self.file, self.line
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" + (f": {self.source}" if self.source else "")
-        module = f" (in module {self.module_path!r})" if self.module_path else ""
+        where = f"{self.file}:{self.line}{place_suffix(self.source, self.module_path)}"
         times = f" x{self.count}" if self.count > 1 else ""
-        return f"{where}{module}{times}\n  {self.reason}\n  {self.cure}"
+        return f"{where}{times}\n  {self.reason}\n  {self.cure}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import inspect
 import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any
@@ -37,15 +37,7 @@ from fxcore.guided.other_sizes import OtherSizes, can_be_repeated, contents_deci
 from fxcore.guided.outer_reads import OuterReads
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.guided.recorded_calls import compiled_functions_inlined
-from fxcore.guided.unrecorded_operators import (
-    RANDOM_ORIGIN,
-    REGISTERED,
-    STATE_ORIGIN,
-    WRITING,
-    TraceAgain,
-    UnrecordedOperators,
-    Ways,
-)
+from fxcore.guided.unrecorded_operators import WRITING, TraceAgain, UnrecordedOperators, Ways
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
 from fxcore.node import Argument, Node
@@ -66,7 +58,7 @@ from fxcore.uninitialized import refuse_uninitialized
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
 _OF_ONE_TRACE = (
     *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
-    *("caught_errors", "inner_graphs", "_example", "_other_sizes", "_assigned", "_with_gradient"),
+    *("caught_errors", "inner_graphs", "_example", "other_sizes", "_assigned", "with_gradient"),
     *("operators", "_made_modules", "_caught_calls", "outer_reads"),
 )
 
@@ -80,18 +72,8 @@ class ExampleTracer(Tracer):
     records_without_proxy = True
     proxy_buffer_attributes = True
 
-    answers: Answers
-    caught_errors: CaughtErrors
-    inner_graphs: InnerGraphs
-    questions: InputQuestions
-    messages: Messages
-    written_tensors: WrittenTensors
-    unread_attributes: dict[int, list[ExampleProxy]]  # by the example's tensor: attributes that have no node yet
     _has_arrays = False  # whether the trace met an array of numpy
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
-    operators: UnrecordedOperators
-    outer_reads: OuterReads
-    ways: Ways
 
     # Methods that users override.
 
@@ -173,7 +155,7 @@ class ExampleTracer(Tracer):
         proxy = proxy_of(self, node, value, *origin)
         if isinstance(value, torch.Tensor):
             if value.requires_grad:
-                self.note_gradient(node)
+                self.with_gradient.add(node)
             if value.is_floating_point() or value.is_complex():
                 self.answers.differentiable.add(node)
         else:
@@ -215,29 +197,13 @@ class ExampleTracer(Tracer):
         inner = self.inner_graphs
         if kind is ExampleTensor or kind in VALUE_PROXIES or (inner.are_recorded and isinstance(a, torch.Tensor)):
             return inner.argument(a)
-        if isinstance(a, GraphModule) and (path := inner.path_of(a)) is not None:
+        if isinstance(a, GraphModule) and (path := inner.paths.get(a)) is not None:
             return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
     def refuse_computed(self, tensor: torch.Tensor) -> None:
         """Raise TraceError for a constant that was computed from the example or drawn. Trace again if that helps."""
-        origin = self.operators.origin_of(tensor)
-        if not origin:
-            return
-        reason, cure = f"the leaf {origin!r} computed it on the example", "Return the tensor from the leaf's forward"
-        if origin == RANDOM_ORIGIN:
-            reason = "it was drawn while tracing, and each call of the model draws other numbers"
-            cure = "Make the module or the tensor in __init__, or draw with the shape and dtype of an input"
-        elif origin == STATE_ORIGIN:
-            self.ways.lift(REGISTERED)
-            reason = "it follows from a parameter or buffer that was read past the attributes of its module"
-            cure = "Read the parameter as an attribute of its module"
-        elif origin in (self.submodule_paths or {}).values():
-            self.ways.look_into(origin)
-        raise TraceError(
-            f"a tensor of shape {list(tensor.shape)} cannot become a constant of the graph: {reason}"
-            f"{self._place()}\n{cure}, or keep the code that uses it in a leaf (fxcore.wrap, leaf_modules=)"
-        )
+        self.operators.refuse_computed(self, tensor)
 
     # Recording.
 
@@ -275,19 +241,10 @@ class ExampleTracer(Tracer):
         """Return a proxy for a tensor that a node reads from the model."""
         return proxy_of(self, node, value, False, False)
 
-    def proxy_of_parameter_or_buffer(self, value: torch.Tensor) -> Any:
-        """Return the proxy that a read of a registered tensor gives; None for other tensors."""
-        proxy = self._on_attribute_read("", value)
-        return None if proxy is value else proxy
-
-    def note_gradient(self, node: Node) -> None:
-        """Note that gradients flow through the value of a node."""
-        self._with_gradient.add(node)
-
     def has_gradient(self, node: Node) -> bool:
         """Return whether gradients flow through a node's value, or to parameters of the module that the node calls."""
         if node.op != "call_module":
-            return node in self._with_gradient
+            return node in self.with_gradient
         return any(each.requires_grad for each in self.root.get_submodule(str(node.target)).parameters())
 
     def _run_on_example(
@@ -318,13 +275,9 @@ class ExampleTracer(Tracer):
                 if not contents_decide_about_size(name, args, kwargs, proxies):
                     return None
                 again = call if can_be_repeated(kind, target, self.root, args) else None
-                return self._other_sizes.result_of(again, name, args, kwargs, value)
+                return self.other_sizes.result_of(again, name, args, kwargs, value)
 
             return value, origin_of(kind, target, args, kwargs, value, other_result)
-
-    def without_values(self) -> AbstractContextManager[None]:
-        """Run calls on sizes and types alone."""
-        return self._other_sizes.fake_tensors()
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":
@@ -423,7 +376,7 @@ class ExampleTracer(Tracer):
 
     def follow_indexing(self, frame: FrameType) -> None:
         """Start the trace again, with the mode that sees indexing, if a proxy is an index in `frame`."""
-        if not self._sees_indexing and is_indexing(frame):
+        if not self._sees_indexing and is_indexing(frame.f_code, frame.f_lasti):
             raise IndexedByProxyError
 
     @contextmanager
@@ -441,10 +394,11 @@ class ExampleTracer(Tracer):
         root = inspect.unwrap(function).__code__
         self.questions = InputQuestions(self, root, [each.__code__ for each in functions])
         self.messages = Messages(self)
-        self.unread_attributes = {}
-        self._other_sizes = OtherSizes()
+        # By the example's tensor: attributes that have no node yet.
+        self.unread_attributes: dict[int, list[ExampleProxy]] = {}
+        self.other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root, snapshot)
-        self._with_gradient: set[Node] = set()
+        self.with_gradient: set[Node] = set()  # nodes with a value that gradients flow through
         self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
@@ -477,7 +431,7 @@ class ExampleTracer(Tracer):
         def run(*args: Any, **kwargs: Any) -> Any:
             return run_root(self.root, call, list(args), kwargs)
 
-        self.questions.begin()
+        self.questions.code_runs = True
         with self.outer_reads.watched():
             outputs = super()._run(run, arguments, keywords)
         self.caught_errors.refuse_caught()

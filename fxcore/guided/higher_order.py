@@ -48,15 +48,12 @@ def replacements() -> Iterator[Replacement]:
 def _of_operators() -> list[Replacement]:
     """Return the replacements of the operators that this torch has."""
     importlib.import_module(_SCANS)  # with all operators
-    found = [(getattr(torch.ops.higher_order, name, None), record) for name, record in _RECORDS.items()]
+    operators = [(getattr(torch.ops.higher_order, name, None), record) for name, record in _RECORDS.items()]
+    calls = [(type(operator), record) for operator, record in operators if operator is not None]
+    questions = ("is_dynamo_compiling", "is_compiling")
     return [
-        *[
-            Replacement(type(operator), "__call__", functools.partial(_recorded_operator, record))
-            for operator, record in found
-            if operator is not None
-        ],
-        Replacement("torch.compiler", "is_dynamo_compiling", _as_in_dynamo),
-        Replacement("torch.compiler", "is_compiling", _as_in_dynamo),
+        *(Replacement(kind, "__call__", functools.partial(_recorded_operator, record)) for kind, record in calls),
+        *(Replacement("torch.compiler", name, _as_in_dynamo) for name in questions),
     ]
 
 
@@ -141,9 +138,13 @@ def _called_in_python(operator: Any, original: Callable[..., Any], *args: Any, *
 # Parts of a record.
 
 
-def samples_of(values: Sequence[Any], names: Sequence[str], **flags: Any) -> list[Any]:
-    """Return the inputs of an inner graph for values. A value that is neither tensor nor proxy stays as it is."""
+def samples_of(values: Sequence[Any], prefix: str, names: Sequence[str] = (), **flags: Any) -> list[Any]:
+    """Return the inputs of an inner graph for values. A value that is neither tensor nor proxy stays as it is.
+
+    Without `names`, they are numbered behind a prefix.
+    """
     made = []
+    names = names or [f"{prefix}_{number}" for number in range(len(values))]
     for name, value in zip(names, values, strict=True):
         if isinstance(value, ExampleProxy):
             known = {"is_data": value.is_data, "has_contents": value.has_contents, "other": value.other}
@@ -171,14 +172,14 @@ def opened(value: Any) -> Any:
     return pytree.tree_map(of, value)
 
 
-def parameter_names(function: Callable[..., Any], count: int, prefix: str) -> list[str]:
-    """Return the names of a function's parameters if each takes one value, else numbered names."""
+def operand_samples(function: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
+    """Return the inputs of an inner graph for the values of a call, named as parameters if each takes one value."""
     try:
         parameters = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     plain = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return plain if len(plain) == len(parameters) == count else [f"{prefix}_{number}" for number in range(count)]
+    return samples_of(values, "operand", plain if len(plain) == len(parameters) == len(values) else ())
 
 
 def inputs_of(samples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
@@ -210,7 +211,8 @@ def recorded_call(tracer: Any, target: Any, args: tuple[Any, ...], kwargs: dict[
 
 def results_of(proxy: Any, inner: InnerGraph) -> Any:
     """Return proxies for the results of an operator, nested as the function returned them."""
-    proxy.__dict__["has_contents"] |= any(getattr(each, "has_contents", False) for each in _proxies(inner.outputs))
+    given = [each for each in inner.outputs if isinstance(each, ExampleProxy)]
+    proxy.__dict__["has_contents"] |= any(each.has_contents for each in given)
     if not inner.returns_tuple:
         return pytree.tree_unflatten([proxy], inner.spec)
     items = [None if value is None else proxy[index] for index, value in enumerate(inner.outputs)]
@@ -218,10 +220,6 @@ def results_of(proxy: Any, inner: InnerGraph) -> Any:
         if type(each) in VALUE_PROXIES:
             vars(each).update(is_data=True, has_contents=True)  # another branch, or another step, gives another number
     return pytree.tree_unflatten(items, inner.spec)
-
-
-def _proxies(values: Sequence[Any]) -> list[ExampleProxy]:
-    return [each for each in values if isinstance(each, ExampleProxy)]
 
 
 def example_of(inner: InnerGraph) -> tuple[Any, ...]:
@@ -255,7 +253,8 @@ def _kind_of(value: Any, is_same_size: bool) -> str:
 def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     if isinstance(pred, (torch.Tensor, ExampleProxy)):
         try:
-            return _recorded_cond(tracer, operator, pred, true_fn, false_fn, operands)
+            functions = {"true_graph": true_fn, "false_graph": false_fn}
+            return _recorded_branches(tracer, operator, pred, functions, int(not _number_of(pred, True)), operands)
         except TraceError:
             if type(pred) not in VALUE_PROXIES:
                 raise
@@ -263,25 +262,11 @@ def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, op
     return (true_fn if pred else false_fn)(*operands)
 
 
-def _recorded_cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
-    taken = int(not _number_of(pred, True))
-    functions = {"true_graph": true_fn, "false_graph": false_fn}
-
-    def arranged(modules: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (pred, *modules, given)
-
-    return _recorded_branches(tracer, operator, functions, taken, operands, arranged)
-
-
 def _switch(tracer: Any, operator: Any, index: Any, branches: Any, operands: Any = ()) -> Any:
     if not isinstance(index, (torch.Tensor, ExampleProxy)):
         return branches[index](*operands)
     functions = {f"branch{number}_graph": function for number, function in enumerate(branches)}
-
-    def arranged(modules: list[Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (index, modules, given)
-
-    return _recorded_branches(tracer, operator, functions, int(_number_of(index, 0)), operands, arranged)
+    return _recorded_branches(tracer, operator, index, functions, int(_number_of(index, 0)), operands)
 
 
 def _number_of(value: Any, fallback: Any) -> Any:
@@ -291,22 +276,17 @@ def _number_of(value: Any, fallback: Any) -> Any:
 
 
 def _recorded_branches(
-    tracer: Any,
-    operator: Any,
-    functions: dict[str, Callable[..., Any]],
-    taken: int,
-    operands: Any,
-    arranged: Callable[[list[Any], tuple[Any, ...]], tuple[Any, ...]],
+    tracer: Any, operator: Any, selector: Any, functions: dict[str, Callable[..., Any]], taken: int, operands: Any
 ) -> Any:
     """Record a call that runs one of several functions, which have the names of their graphs.
 
-    The example takes the function at a position. `arranged` makes the arguments of the call.
+    The example takes the function at a position. `selector` is the value that chooses a function in a run.
     """
     name = f"torch.{operator.__name__}"
     values, spec = pytree.tree_flatten(opened(tuple(operands)))
     branches = []
     for number, (graph_name, function) in enumerate(functions.items()):
-        samples = samples_of(values, parameter_names(function, len(values), "operand"))
+        samples = operand_samples(function, values)
         branches.append(_branch(tracer, _with_arguments(function, spec), samples, name, graph_name, number == taken))
     taken_branch = branches[taken]
     for other in branches:
@@ -315,7 +295,8 @@ def _recorded_branches(
             raise TraceError(f"the branches of {name} return different structures{tracer._place()}: {told}")
         _refuse_other_kinds(tracer, name, branches[0].outputs, other.outputs, is_same_size=False)
     modules, lifted = tracer.inner_graphs.modules(branches)
-    args = arranged(modules, (*inputs_of(samples, values), *lifted))
+    given = (*inputs_of(samples, values), *lifted)
+    args = (selector, modules, given) if operator.__name__ == "switch" else (selector, *modules, given)
     result = recorded_call(tracer, operator, args, {}, example_of(taken_branch))
     sizes = list(map(_size_of, example_of(taken_branch)))
     for other in branches:
@@ -348,7 +329,7 @@ def _branch(
         found = error
     tracer.answers.forget_since(progress)
     try:
-        with tracer.without_values():
+        with tracer.other_sizes.fake_tensors():
             return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
     except Exception:
         raise TraceError(
@@ -362,7 +343,7 @@ def _while_loop(
     tracer: Any, operator: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = (), **options: Any
 ) -> Any:
     values = [*carried, *additional]
-    samples = samples_of(values, [f"carried_{number}" for number in range(len(values))], has_contents=True)
+    samples = samples_of(values, "carried", has_contents=True)
     samples = [
         each if isinstance(each, Sample) else Sample(f"carried_{number}", each) for number, each in enumerate(samples)
     ]
@@ -379,11 +360,9 @@ def _while_loop(
 
 def _scan(tracer: Any, operator: Any, combine_fn: Any, init: Any, xs: Any, *rest: Any, **options: Any) -> Any:
     *more, additional = rest
-    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
-    samples = [
-        *samples_of(init, [f"carry_{number}" for number in range(len(init))], has_contents=True),
-        *selected(rows, torch.select, more[0] if more else 0, 0),
-    ]
+    rows = samples_of(xs, "x", has_contents=True)
+    firsts = selected(rows, torch.select, more[0] if more else 0, 0)
+    samples = [*samples_of(init, "carry", has_contents=True), *firsts]
     combine = tracer.inner_graphs.record(combine_fn, samples, "scan_combine_graph")
     before = [each.value for each in samples[: len(init)]]
     _refuse_other_kinds(tracer, "scan", before, example_of(combine)[: len(init)], is_same_size=True)
@@ -406,8 +385,8 @@ def _stacked_after(start: int, values: tuple[Any, ...], count: int) -> tuple[Any
 
 
 def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = (), **options: Any) -> Any:
-    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))])
-    others = samples_of(more, [f"operand_{number}" for number in range(len(more))])
+    rows = samples_of(xs, "x")
+    others = samples_of(more, "operand")
     body = tracer.inner_graphs.record(function, [*selected(rows, torch.select, 0, 0), *others], "map_body_graph")
     modules, lifted = tracer.inner_graphs.modules([body])
     args = (*modules, list(xs), [*inputs_of(others, more), *lifted])
@@ -416,7 +395,7 @@ def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = (), **o
 
 
 def _associative_scan(tracer: Any, operator: Any, combine_fn: Any, xs: Any, *rest: Any, dim: int = 0) -> Any:
-    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
+    rows = samples_of(xs, "x", has_contents=True)
     firsts = selected(rows, torch.narrow, dim, 0, 1)  # torch combines many rows at once
     samples = [*firsts, *[each._replace(name=f"y_{number}") for number, each in enumerate(firsts)]]
     combine = tracer.inner_graphs.record(combine_fn, samples, "associative_scan_combine_graph")
@@ -452,18 +431,8 @@ def _record_generic_scan(
     return pytree.tree_leaves(_associative_scan(tracer, original, operator, leaves, dim=dim))
 
 
-def _flex_attention(
-    tracer: Any,
-    operator: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    score_mod: Any,
-    block_mask: Any,
-    scale: Any,
-    kernel_options: Any,
-    *buffers: Any,
-) -> Any:
+def _flex_attention(tracer: Any, operator: Any, *given: Any) -> Any:
+    query, key, value, score_mod, block_mask, scale, kernel_options, *_ = given
     with module_hooks.suspended():
         example = query.example if isinstance(query, ExampleTensor) else query
         score = example.new_zeros(())
@@ -478,9 +447,8 @@ def _flex_attention(
     (score_graph, for_score), (mask_graph, for_mask) = made
     mask = (*block_mask[:-1], *mask_graph)
     lifted = tuple(for_score), tuple(for_mask)
-    result = recorded_call(
-        tracer, operator, (query, key, value, *score_graph, mask, scale, kernel_options, *lifted), {}
-    )
+    args = (query, key, value, *score_graph, mask, scale, kernel_options, *lifted)
+    result = recorded_call(tracer, operator, args, {})
     return tuple([result[index] for index in range(len(result.example))])
 
 
@@ -504,7 +472,7 @@ def _record_checkpoint(
     known: dict[str, Any] = {name: kwargs[name] for name in ("use_reentrant", "preserve_rng_state") if name in kwargs}
     more = {name: value for name, value in kwargs.items() if name not in (*known, "early_stop")}
     values, spec = pytree.tree_flatten((opened(args), opened(more)))
-    samples = samples_of(values, parameter_names(function, len(values), "operand"))
+    samples = operand_samples(function, values)
 
     def flat(*leaves: Any) -> Any:
         given, named = pytree.tree_unflatten(list(leaves), spec)

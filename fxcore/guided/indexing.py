@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 import torch
@@ -45,11 +45,6 @@ class IndexingMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def is_indexing(frame: FrameType) -> bool:
-    """Return whether a frame reads, writes or deletes an item."""
-    return _is_indexing(frame.f_code, frame.f_lasti)
-
-
 def is_raised_by_indexing(error: BaseException) -> bool:
     """Return whether the user's innermost line in the traceback of an error was indexing."""
     found: TracebackType | None = None
@@ -58,10 +53,11 @@ def is_raised_by_indexing(error: BaseException) -> bool:
         if not is_library_file(traceback.tb_frame.f_code.co_filename):
             found = traceback
         traceback = traceback.tb_next
-    return found is not None and _is_indexing(found.tb_frame.f_code, found.tb_lasti)
+    return found is not None and is_indexing(found.tb_frame.f_code, found.tb_lasti)
 
 
-def _is_indexing(code: CodeType, offset: int) -> bool:
+def is_indexing(code: CodeType, offset: int) -> bool:
+    """Return whether an instruction reads, writes or deletes an item."""
     item = instruction_at(code, offset)
     if item is None:
         return False

@@ -104,7 +104,7 @@ class InnerGraphs:
         self._running: list[InnerGraph] = []
         self._graphs: dict[Graph, InnerGraph] = {}
         self._made_for_guards: set[Node] = set()
-        self._paths: dict[nn.Module, str] = {}
+        self.paths: dict[nn.Module, str] = {}  # of the modules of inner graphs, in the functions that call them
         self._samples: dict[Node, Sample] = {}
         self._twins: dict[Node, Node] = {}
 
@@ -236,7 +236,7 @@ class InnerGraphs:
 
     def _noted(self, node: Node, value: Any) -> Node:
         if isinstance(value, torch.Tensor) and value.requires_grad:
-            self._tracer.note_gradient(node)
+            self._tracer.with_gradient.add(node)
         return node
 
     def _read_inside(self, depth: int, proxy: ExampleProxy) -> Node | None:
@@ -301,16 +301,12 @@ class InnerGraphs:
 
     def _keep(self, module: GraphModule, name: str) -> None:
         if not self._running:
-            self._paths[module] = self._tracer._install(f"{name}_", module)
+            self.paths[module] = self._tracer._install(f"{name}_", module)
             return
         holder = self._running[-1].modules
         number = sum(path.rpartition("_")[0] == name for path in holder)
-        path = self._paths[module] = f"{name}_{number}"
+        path = self.paths[module] = f"{name}_{number}"
         holder[path] = module
-
-    def path_of(self, module: nn.Module) -> str | None:
-        """Return the path of an inner graph in the running function, or None for any other module."""
-        return self._paths.get(module)
 
     # Guards.
 

@@ -22,6 +22,7 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_frame
 from fxcore.tracing.code_facts import CodeFacts, Reached, facts_of_code, stored_names
 from fxcore.tracing.patching import Patcher
+from fxcore.tracing.wrap import handled_by
 
 _READS = ("get", "pop", "copy")  # methods of containers that give parts
 _SINGLETONS = (bool, enum.Enum)
@@ -48,16 +49,12 @@ def patch_functions(patcher: Patcher, functions: Iterable[Reached]) -> None:
             patcher.replace_all(holder, {name: _noting(function)})
 
 
-@functools.lru_cache(maxsize=4096)
-def _noting(function: FunctionType) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is not None:
-            tracer.questions.passed_to(function, args, kwargs)
-        return function(*args, **kwargs)
+def _called(tracer: Any, function: FunctionType, *args: Any, **kwargs: Any) -> Any:
+    tracer.questions.passed_to(function, args, kwargs)
+    return function(*args, **kwargs)
 
-    return call
+
+_noting = functools.lru_cache(maxsize=4096)(handled_by(_called))
 
 
 class InputQuestions:
@@ -70,14 +67,10 @@ class InputQuestions:
         self._tensors: list[ExampleTensor] = []
         self._has_none = False
         self._given: dict[int, ExampleProxy] = {}  # alive, because an identity must not be used again
-        self.code_runs = False
+        self.code_runs = False  # whether the traced code runs; before, the running code is that of the caller
         self._compares_dtypes = any(
             isinstance(getattr(torch, str(name), None), torch.dtype) for name in facts.compared_constants
         )
-
-    def begin(self) -> None:
-        """Note that the traced code runs from now on. Before, the running code is that of the caller."""
-        self.code_runs = True
 
     def is_told(self, value: Any) -> bool:
         """Return whether Python gets a part itself, with a guard, because `is` tells it apart from others."""

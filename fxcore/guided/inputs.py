@@ -16,6 +16,8 @@ from fxcore.codegen.codegen import KeywordCodeGen
 from fxcore.errors import ExampleError, TraceArgumentError
 from fxcore.tracing.code_facts import read_names
 
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
 
 class ExampleInputs:
     """The arguments that an example gives to a function, and the values of its parameters."""
@@ -41,9 +43,8 @@ class ExampleInputs:
         bound.apply_defaults()
         self._parameters = list(signature.parameters.values())[len(self._owner) :]
         self.by_target = {_target_of(each): bound.arguments[each.name] for each in self._parameters}
-        starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         self.left_at_default = {
-            _target_of(each) for each in self._parameters if each.name not in given and each.kind not in starred
+            _target_of(each) for each in self._parameters if each.name not in given and each.kind not in _STARS
         }
         self.given_instead_of_none = {
             _target_of(each) for each in self._parameters if each.name in given and each.default is None
@@ -55,8 +56,10 @@ class ExampleInputs:
         kinds = [each.kind for each in self._parameters]
         if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
             tracer.graph.set_codegen(KeywordCodeGen(kinds.index(inspect.Parameter.KEYWORD_ONLY)))
+        read = read_names(self._function.__code__)
         for each in self._parameters:
-            if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and self._is_read(each.name):
+            # A decorator may read all of them.
+            if each.kind in _STARS and (self._is_decorated or each.name in read):
                 count = len if each.kind is each.VAR_POSITIONAL else list
                 tracer.questions.asked(count, proxies[each.name])
         positional: list[Any] = []
@@ -72,10 +75,6 @@ class ExampleInputs:
             for name in self._kwargs
         }
         return [*self._owner, *positional], keywords
-
-    def _is_read(self, name: str) -> bool:
-        """Return whether the traced function reads a variable. A decorator may read all of them."""
-        return self._is_decorated or name in read_names(self._function.__code__)
 
     def _placeholder(self, tracer: Any, parameter: inspect.Parameter) -> Any:
         default = () if parameter.default is parameter.empty else (parameter.default,)
@@ -99,10 +98,7 @@ def positional_of(example_inputs: Any) -> tuple[Any, ...]:
 
 
 def _target_of(parameter: inspect.Parameter) -> str:
-    stars = (
-        "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD else ""
-    )
-    return stars + parameter.name
+    return _STARS.get(parameter.kind, "") + parameter.name
 
 
 def copied_example(value: Any) -> Any:

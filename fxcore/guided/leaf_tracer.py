@@ -50,11 +50,11 @@ class LeafTracer(Tracer):
     def trace(self, root: nn.Module | Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         """Record `root` as Tracer does. With "auto", record it as a whole if its own forward cannot be traced."""
         self._named_leaves = _modules_at(root, self._leaf_paths)
-        if not self.is_automatic:
-            return super().trace(root, *args, **kwargs)
         try:
             return super().trace(root, *args, **kwargs)
         except Exception as error:
+            if not self.is_automatic:
+                raise
             self.note_leaf("", error)
             tracer = _WholeTracer(root)
             graph = tracer.trace(tracer.holder, *args, **kwargs)

@@ -26,7 +26,9 @@ from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_redundant_condition
 from fxcore.tracing.patching import Replacement
+from fxcore.tracing.wrap import handled_by
 
+_GRAD_MODES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
 
 
@@ -34,19 +36,15 @@ def replacements() -> Iterator[Replacement]:
     """Yield the replacements of questions, and of the begin and the end of blocks."""
     for name, facts in operator_table().items():
         if "asks_mode" in facts:
-            yield Replacement("torch", name.removeprefix("torch."), _noting)
-    kinds = [(torch.autocast, _begin_autocast, _end_autocast), (torch.inference_mode, _begin_inference, _end_inference)]
-    kinds += [
-        (each, _begin_grad_mode, _end_grad_mode) for each in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
-    ]
-    for kind, begin, end in kinds:
+            yield Replacement("torch", name.removeprefix("torch."), handled_by(_note_mode))
+    begin_inference, end_inference = (functools.partial(_switch_inference, change) for change in (1, -1))
+    blocks: list[tuple[Any, Any, Any]] = [(each, _begin_grad_mode, _end_grad_mode) for each in _GRAD_MODES]
+    blocks += [(torch.autocast, _begin_autocast, _end_autocast), (torch.inference_mode, begin_inference, end_inference)]
+    for kind, begin, end in blocks:
         yield Replacement(kind, "__enter__", functools.partial(_method, begin))
         yield Replacement(kind, "__exit__", functools.partial(_method, end))
-    flags = (torch.backends.ContextProp, "__get__", _noting_flag)
-    of_products = (type(torch.backends.cuda.matmul), "__getattr__", _noting_flag_of_products)
-    for kind, name, make in (flags, of_products):
-        if hasattr(kind, name):
-            yield Replacement(kind, name, make)
+    yield Replacement(torch.backends.ContextProp, "__get__", handled_by(_note_flag))
+    yield Replacement(type(torch.backends.cuda.matmul), "__getattr__", handled_by(_note_flag_of_products))
 
 
 def _method(work: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,13 +134,8 @@ def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
     return not mode and any(node in could and not could.isdisjoint(node.all_input_nodes) for node in made)
 
 
-def _begin_inference(original: Callable[..., Any], self: Any) -> Any:
-    _count("grad", 1)
-    return original(self)
-
-
-def _end_inference(original: Callable[..., Any], self: Any, *error: Any) -> Any:
-    _count("grad", -1)
+def _switch_inference(change: int, original: Callable[..., Any], self: Any, *error: Any) -> Any:
+    _count("grad", change)
     return original(self, *error)
 
 
@@ -163,47 +156,31 @@ def _nodes_after(graph: Any, last: Node | None) -> list[Node]:
 # Questions.
 
 
-def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(question)
-    def ask(*args: Any, **kwargs: Any) -> Any:
-        answer = question(*args, **kwargs)
-        tracer = _asking_tracer(sys._getframe(1), answer)
-        if tracer is not None:
-            tracer.answers.note_mode(question, args, kwargs, answer)
-        return answer
-
-    return ask
+# The caller is the second frame from here, behind the replacement.
 
 
-def _noting_flag(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for reads of flags such as torch.backends.cudnn.benchmark."""
-
-    @functools.wraps(original)
-    def get(self: Any, backend: Any, kind: Any) -> Any:
-        value = original(self, backend, kind)
-        frame = sys._getframe(1)
-        tracer = _asking_tracer(frame, value)
-        if tracer is not None:
-            name = next(name for each in kind.__mro__ for name, flag in vars(each).items() if flag is self)
-            tracer.outer_reads.note_flag(backend, getattr(backend, "m", backend).__name__, name, value, frame)
-        return value
-
-    return get
+def _note_mode(tracer: Any, question: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    answer = question(*args, **kwargs)
+    if _asking_tracer(sys._getframe(2), answer) is not None:
+        tracer.answers.note_mode(question, args, kwargs, answer)
+    return answer
 
 
-def _noting_flag_of_products(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for reads of flags such as torch.backends.cuda.matmul.allow_tf32."""
+def _note_flag(tracer: Any, original: Callable[..., Any], flag: Any, backend: Any, kind: Any) -> Any:
+    """Read a flag such as torch.backends.cudnn.benchmark."""
+    value, frame = original(flag, backend, kind), sys._getframe(2)
+    if _asking_tracer(frame, value) is not None:
+        name = next(name for each in kind.__mro__ for name, held in vars(each).items() if held is flag)
+        tracer.outer_reads.note_flag(backend, getattr(backend, "m", backend).__name__, name, value, frame)
+    return value
 
-    @functools.wraps(original)
-    def get(self: Any, name: str) -> Any:
-        value = original(self, name)
-        frame = sys._getframe(1)
-        tracer = _asking_tracer(frame, value)
-        if tracer is not None:
-            tracer.outer_reads.note_flag(self, "torch.backends.cuda.matmul", name, value, frame)
-        return value
 
-    return get
+def _note_flag_of_products(tracer: Any, original: Callable[..., Any], products: Any, name: str) -> Any:
+    """Read a flag such as torch.backends.cuda.matmul.allow_tf32."""
+    value, frame = original(products, name), sys._getframe(2)
+    if _asking_tracer(frame, value) is not None:
+        tracer.outer_reads.note_flag(products, "torch.backends.cuda.matmul", name, value, frame)
+    return value
 
 
 def _asking_tracer(frame: FrameType, answer: Any) -> Any:

@@ -25,17 +25,16 @@ from fxcore.state.changes import MISSING
 from fxcore.state.containers import LIBRARIES, attributes_of, names_of
 from fxcore.state.outer_values import (
     NO_RAW,
+    Attributes,
     OuterValue,
     OuterValues,
     WatchedObject,
-    attributes_by,
-    cells_by,
     cells_of,
     frozen,
     given,
+    held_by,
     is_immutable,
     is_watched_class,
-    names_by,
     reference_to,
     takes_attributes,
 )
@@ -43,6 +42,7 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_user_file
 from fxcore.tracing.code_facts import facts_of_code
 from fxcore.tracing.patching import Patcher
+from fxcore.tracing.wrap import handled_by
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -93,7 +93,7 @@ class OuterReads:
             return
         if depth > _DEEPEST or (not is_module and len(self._objects) > _MOST_OBJECTS):
             return
-        if not self._hold(value, names_by if hasattr(value, "__dict__") else attributes_by):
+        if not self._hold(value, names_of if hasattr(value, "__dict__") else Attributes):
             return
         if not is_module:
             self._objects[id(value)] = WatchedObject(value)
@@ -113,16 +113,16 @@ class OuterReads:
                 if isinstance(held, types.FunctionType) and not _is_of_library(held):
                     self._look_at_function(held)
 
-    def _hold(self, value: Any, of_reference: Callable[[Any], Any]) -> bool:
+    def _hold(self, value: Any, names: Callable[[Any], Any]) -> bool:
         """Keep the holder of an object or a class; return False for a known one."""
         if id(value) in self._holders:
             return False
-        self._holders[id(value)] = functools.partial(of_reference, reference_to(value))
+        self._holders[id(value)] = functools.partial(held_by, reference_to(value), names)
         self._alive.append(value)
         return True
 
     def _look_at_class(self, kind: type) -> None:
-        if _is_of_library(kind) or issubclass(kind, (enum.Enum, torch.Tensor)) or not self._hold(kind, attributes_by):
+        if _is_of_library(kind) or issubclass(kind, (enum.Enum, torch.Tensor)) or not self._hold(kind, Attributes):
             return
         for name, value in list(vars(kind).items()):
             if not (name.startswith("__") or isinstance(value, _NEVER_WATCHED) or _is_code(value)):
@@ -144,11 +144,11 @@ class OuterReads:
         self._looked_at.add(function)
         code, reference = function.__code__, reference_to(function)
         self._take_globals(code, function.__globals__, "")
-        cells = functools.partial(cells_by, reference)
+        cells = functools.partial(held_by, reference, cells_of)
         self._take(code, cells_of(function), cells, f"{function.__name__}: ", ("LOAD_DEREF", "LOAD_C"))
         defaults = {name: getattr(function, name) for name in ("__defaults__", "__kwdefaults__")}
         given = {name: value for name, value in defaults.items() if value}
-        holder = functools.partial(attributes_by, reference)
+        holder = functools.partial(held_by, reference, Attributes)
         self._take(code, given, holder, f"{function.__qualname__}.", (), code.co_firstlineno)
 
     def _take_globals(self, code: types.CodeType, held: dict[str, Any], prefix: str) -> None:
@@ -173,16 +173,19 @@ class OuterReads:
             if (key := (id(holder.args[0]), name)) in self._values:
                 self._values[key].codes.append(code)
             else:
-                self._add(key, holder, name, prefix + name, value, code, line)
+                self._add(key, holder, prefix + name, value, code, line)
                 self._values[key].loads = loads
 
-    def _add(self, key: Any, holder: Any, name: str, text: str, value: Any, code: Any, line: int) -> None:
+    def _add(self, key: tuple[int, str], holder: Any, text: str, value: Any, code: Any, line: int) -> None:
+        """Add a value that is read, by the id of its holder and its name, unless it is known."""
+        if key in self._values:
+            return
         raw = value if is_immutable(value) else NO_RAW
         expected = frozen(value, self._objects)
         if isinstance(expected, WatchedObject) and not expected.text:
             expected.text = text
         self._alive.append((holder, value))
-        self._values[key] = OuterValue(holder, name, text, expected, raw, [code], line)
+        self._values[key] = OuterValue(holder, key[1], text, expected, raw, [code], line)
 
     # Reads.
 
@@ -194,12 +197,9 @@ class OuterReads:
                 patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
             patcher.replace(os._Environ, "__getitem__", _noting_environment)
             yield
-            assigned = [
-                (kind, name, vars(kind)[name])
-                for kind, names in self._watched.items()
-                for name in names
-                if not isinstance(vars(kind).get(name), _Watch) and name in vars(kind)
-            ]
+            watched = [(kind, name) for kind, names in self._watched.items() for name in names if name in vars(kind)]
+            values = [(kind, name, vars(kind)[name]) for kind, name in watched]
+            assigned = [each for each in values if not isinstance(each[2], _Watch)]
         for kind, name, value in assigned:
             setattr(kind, name, value)
 
@@ -223,7 +223,7 @@ class OuterReads:
         if key in self._values or key in self._written or id(holder) not in self._holders:
             return
         text = f"{self._text_of(holder)}.{name}"
-        self._add(key, self._holders[id(holder)], name, text, value, frame.f_code, frame.f_lineno)
+        self._add(key, self._holders[id(holder)], text, value, frame.f_code, frame.f_lineno)
         if id(holder) in self._objects:
             self._objects[id(holder)].read[name] = self._values[key].expected
 
@@ -233,16 +233,14 @@ class OuterReads:
 
     def note_flag(self, owner: Any, text: str, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a flag of a backend of torch."""
-        if (key := (id(owner), name)) not in self._values:
-            holder = functools.partial(attributes_by, reference_to(owner))
-            self._add(key, holder, name, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
+        holder = functools.partial(held_by, reference_to(owner), Attributes)
+        self._add((id(owner), name), holder, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
 
     def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a variable of the environment; MISSING for a missing one."""
         value = value if value is MISSING else os.environ.decodevalue(value)
-        if (key := (id(os.environ), name)) not in self._values:
-            text = f"os.environ[{name!r}]"
-            self._add(key, functools.partial(given, os.environ), name, text, value, frame.f_code, frame.f_lineno)
+        key, holder = (id(os.environ), name), functools.partial(given, os.environ)
+        self._add(key, holder, f"os.environ[{name!r}]", value, frame.f_code, frame.f_lineno)
 
     def _text_of(self, holder: Any) -> str:
         if _is_module(holder):
@@ -346,18 +344,16 @@ def _running_reads(frame: types.FrameType) -> OuterReads | None:
     return None if reads.is_noting else reads
 
 
-@functools.cache
-def _noting_environment(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get(self: Any, key: Any) -> Any:
-        frame: Any = sys._getframe(1)
-        while frame.f_back is not None and not is_user_file(frame.f_code.co_filename):
-            if is_library_file(frame.f_code.co_filename):
-                return original(self, key)  # torch's own question
-            frame = frame.f_back
-        reads = _running_reads(frame)
-        if reads is not None:
-            reads.note_environment(key, self._data.get(self.encodekey(key), MISSING), frame)
-        return original(self, key)
+def _read_variable(tracer: Any, original: Callable[..., Any], environment: Any, key: Any) -> Any:
+    frame: Any = sys._getframe(2)  # behind the replacement
+    while frame.f_back is not None and not is_user_file(frame.f_code.co_filename):
+        if is_library_file(frame.f_code.co_filename):
+            return original(environment, key)  # torch's own question
+        frame = frame.f_back
+    reads = _running_reads(frame)
+    if reads is not None:
+        reads.note_environment(key, environment._data.get(environment.encodekey(key), MISSING), frame)
+    return original(environment, key)
 
-    return get
+
+_noting_environment = functools.cache(handled_by(_read_variable))

@@ -381,12 +381,7 @@ def _is_left_over(value: Any) -> bool:
 
 
 def proxy_of(
-    tracer: Any,
-    node: Node | None,
-    value: Any,
-    is_data: bool,
-    has_contents: bool,
-    other: Any = None,
+    tracer: Any, node: Node | None, value: Any, is_data: bool, has_contents: bool, other: Any = None
 ) -> ExampleProxy:
     """Return a proxy for the value of a node. The flags say how far the contents of input tensors decide about it."""
     proxy: ExampleProxy
@@ -396,15 +391,8 @@ def proxy_of(
             proxy.__dict__["_is_param"] = True  # isinstance(proxy, nn.Parameter) asks this
     else:
         proxy = object.__new__(_class_for(value))
-    proxy.__dict__.update(
-        tracer=tracer,
-        example=value,
-        is_data=is_data,
-        has_contents=has_contents,
-        other=other,
-        _node=node,
-        _source=None,
-    )
+    facts = {"is_data": is_data, "has_contents": has_contents, "other": other}
+    proxy.__dict__.update(tracer=tracer, example=value, _node=node, _source=None, **facts)
     return proxy
 
 
@@ -425,7 +413,8 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     if callable(value) and not isinstance(value, (torch.Tensor, type)):
         return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value
     if isinstance(value, PLAIN_TYPES) or (is_part and owner.tracer.questions.is_told(value)):
-        if _is_of_inputs_or_state(owner) and _is_asked_by_traced_code(owner):
+        is_of_state = owner._node is not None and owner._node.op == "get_attr"
+        if (owner.is_part or is_of_state) and _is_asked_by_traced_code(owner):
             node = owner.tracer.record_without_running("call_function", getattr, (owner, name), {})
             owner.tracer.answers.note(node, value)
         return value
@@ -446,10 +435,6 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
         owner.tracer.unread_attributes.setdefault(id(owner.example), []).append(proxy)
     is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
     return owner.tracer.answers.answer(proxy, lambda value: value, "was read") if is_told else proxy
-
-
-def _is_of_inputs_or_state(owner: ExampleProxy) -> bool:
-    return owner.is_part or (owner._node is not None and owner._node.op == "get_attr")
 
 
 def _is_asked_by_traced_code(owner: ExampleProxy) -> bool:
@@ -474,11 +459,8 @@ def _without_data(value: torch.Tensor) -> ExampleTensor:
         return make(  # type: ignore[no-any-return]
             ExampleTensor, value.shape, dtype=value.dtype, device=value.device, requires_grad=value.requires_grad
         )
-    except (
-        RuntimeError,
-        TypeError,
-        AttributeError,
-    ):  # torch has no such tensor for nested and sparse values and for some dtypes
+    except (RuntimeError, TypeError, AttributeError):
+        # torch has no such tensor for nested and sparse values and for some dtypes.
         return make(ExampleTensor, ())  # type: ignore[no-any-return]
 
 

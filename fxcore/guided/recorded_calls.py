@@ -69,10 +69,9 @@ def replacements() -> Iterator[Replacement]:
         yield from [Replacement(owner, name, make) for name in names]
     yield from [Replacement(owner, name, recorded) for owner, names in _OF_LIBRARIES.items() for name in names]
     for module, functions in _GENERATORS.items():
-        yield from [
-            Replacement(module, name, handled_by(functools.partial(_record_draw, f"{module}.{name}")))
-            for name in functions.split()
-        ]
+        for name in functions.split():
+            record = functools.partial(_record_draw, f"{module}.{name}")
+            yield Replacement(module, name, handled_by(record))
     yield Replacement(torch.nn.Module, "_apply", _with_values)
     yield Replacement("torch", "_check_with", _recorded_check)
     yield Replacement(torch.autograd.Function, "apply", _recorded_apply)
@@ -187,14 +186,11 @@ def _recorded_check(original: Callable[..., Any]) -> Callable[..., Any]:
 def _record_draw(name: str, tracer: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Record a draw from a generator of Python or numpy."""
     found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
-    if isinstance(found, ExampleProxy) and not _is_number(found.example):
-        return tracer.answers.answer(found, lambda value: value, "was chosen")
-    return found
-
-
-def _is_number(value: Any) -> bool:
-    """Return whether a value is a number or an array. A graph cannot call methods of other values, such as layers."""
-    return isinstance(value, (int, float)) or type(value).__module__ == "numpy"
+    example = found.example if isinstance(found, ExampleProxy) else 0
+    if isinstance(example, (int, float)) or type(example).__module__ == "numpy":
+        return found
+    # A graph cannot call methods of other values, such as layers.
+    return tracer.answers.answer(found, lambda value: value, "was chosen")
 
 
 def _recorded_method(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,15 +14,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore.errors import TraceError
 from fxcore.guided import transforms
-from fxcore.guided.higher_order import (
-    inputs_of,
-    opened,
-    parameter_names,
-    recorded_call,
-    results_of,
-    samples_of,
-    selected,
-)
+from fxcore.guided.higher_order import inputs_of, opened, operand_samples, recorded_call, results_of, selected
 from fxcore.guided.inner_graphs import Sample
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import Replacement
@@ -66,7 +58,7 @@ class _Transformed:
         given, of_args = pytree.tree_flatten(opened(args))
         named, of_kwargs = pytree.tree_flatten(opened(kwargs or {}))
         values = [*given, *named]
-        samples = samples_of(values, parameter_names(function, len(values), "operand"))
+        samples = operand_samples(function, values)
         mapped = [] if dims is None else dims(of_args)
         for place, dim in enumerate(mapped):
             if dim is not None and isinstance(samples[place], Sample):
@@ -117,8 +109,7 @@ class _Transformed:
 
 def _nested(value: Any, spec: Any, of_item: Callable[[Any], Any] = lambda item: item) -> Any:
     """Return the items of a proxy in a structure. A structure of one leaf is the proxy itself."""
-    items = [value] if spec.is_leaf() else [value[index] for index in range(spec.num_leaves)]
-    return pytree.tree_unflatten([of_item(each) for each in items], spec)
+    return of_item(value) if spec.is_leaf() else _items(value, spec, of_item)
 
 
 def _items(value: Any, spec: Any, of_item: Callable[[Any], Any] = lambda item: item) -> Any:
@@ -126,29 +117,20 @@ def _items(value: Any, spec: Any, of_item: Callable[[Any], Any] = lambda item: i
     return pytree.tree_unflatten([of_item(value[index]) for index in range(spec.num_leaves)], spec)
 
 
-def _record_vmap(
-    tracer: Any,
-    original: Callable[..., Any],
-    function: Any,
-    in_dims: Any,
-    out_dims: Any,
-    randomness: str,
-    chunk_size: Any,
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
+def _record_vmap(tracer: Any, original: Callable[..., Any], *given: Any, **kwargs: Any) -> Any:
+    function, in_dims, out_dims, randomness, chunk_size, *args = given
 
     def dims(spec: Any) -> list[Any]:
         return _flat_dims(tracer, "in_dims", tuple(in_dims) if type(in_dims) is list else in_dims, spec)
 
-    made = _Transformed(tracer, "vmap", function, args, kwargs, dims)
+    made = _Transformed(tracer, "vmap", function, tuple(args), kwargs, dims)
     made.inner.arrange(made.inner.spec.num_leaves, is_single=made.inner.spec.is_leaf())
     outer = _flat_dims(tracer, "out_dims", out_dims, made.inner.spec)
     options = {"in_dims": (), "out_dims": outer[0] if len(set(outer)) == 1 else tuple(outer)}
     options |= {"randomness": randomness, "chunk_size": chunk_size}
     defaults = {"out_dims": 0, "randomness": "error", "chunk_size": None}
-    given = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
-    return results_of(made.call(transforms.vmap, **given), made.inner)
+    chosen = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
+    return results_of(made.call(transforms.vmap, **chosen), made.inner)
 
 
 def _flat_dims(tracer: Any, name: str, dims: Any, spec: Any) -> list[Any]:
@@ -162,16 +144,8 @@ def _flat_dims(tracer: Any, name: str, dims: Any, spec: Any) -> list[Any]:
     return found
 
 
-def _record_gradient(
-    name: str,
-    tracer: Any,
-    original: Callable[..., Any],
-    function: Any,
-    argnums: Any,
-    has_aux: bool,
-    args: Any,
-    kwargs: Any,
-) -> Any:
+def _record_gradient(name: str, tracer: Any, original: Callable[..., Any], *given: Any) -> Any:
+    function, argnums, has_aux, args, kwargs = given
     made = _Transformed(tracer, name, function, args, kwargs)
     _, aux = made.split(has_aux)
     places, spec = made.chosen(argnums)
@@ -199,10 +173,11 @@ def _recorded_matrix(original: Callable[..., Any]) -> Callable[..., Any]:
             places, spec = made.chosen(argnums)
             result = made.call(getattr(transforms, name), argnums=places, **options)
 
+            def of_column(item: Any) -> Any:
+                return _items(item, spec) if name == "hessian" else item
+
             def of_places(row: Any) -> Any:
-                return _items(
-                    row, spec, (lambda column: _items(column, spec)) if name == "hessian" else lambda item: item
-                )
+                return _items(row, spec, of_column)
 
             if has_aux:
                 return _nested(result[0], result_spec, of_places), _items(result[1], aux)

@@ -12,13 +12,7 @@ from typing import Any
 
 import torch
 
-from fxcore.guided import (
-    higher_order,
-    modes,
-    numpy_calls,
-    recorded_calls,
-    recorded_transforms,
-)
+from fxcore.guided import higher_order, modes, numpy_calls, recorded_calls, recorded_transforms
 from fxcore.guided.input_questions import patch_types
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.recorded_functions import fill_lists_of_torch
@@ -60,12 +54,9 @@ def _loaded_modules() -> frozenset[str]:
 
 def _rows(loaded: frozenset[str]) -> list[Replacement]:
     """Return the part of the table that this torch, and the imported modules, have."""
-    return [
-        each
-        for each in table()
-        if (each.owner in loaded and each.name in each.holder)
-        or (isinstance(each.owner, type) and hasattr(each.owner, each.name))
-    ]
+    of_modules = [each for each in table() if each.owner in loaded and each.name in each.holder]
+    of_classes = [each for each in table() if isinstance(each.owner, type) and hasattr(each.owner, each.name)]
+    return [*of_modules, *of_classes]
 
 
 @functools.cache

@@ -57,8 +57,8 @@ def verify_trace(
     """
     example: _Inputs = (positional_of(example_inputs), dict(example_kwargs or {}))
     comparison = _Comparison(root, graph_module)
-    comparison.run(example, "the example", must_run=True)
-    comparison.run(_resized(example, {}), "other values of the example's sizes")
+    comparison.run([example], ["the example"], must_run=True)
+    comparison.run([_resized(example, {})], ["other values of the example's sizes"])
     if getattr(graph_module.graph.guards, "notes", ()):
         comparison.run_later_calls(example)
     dimensions: dict[str, set[int]] = {}
@@ -67,7 +67,7 @@ def verify_trace(
         if all(dimension in dimensions.get(path, ()) for path, dimension in sizes):
             continue
         told = ", ".join(f"{path} with {size} in dimension {dim}" for (path, dim), size in list(sizes.items())[:3])
-        outcome = comparison.run(_resized(example, sizes), f"inputs of another size ({told})")
+        outcome = comparison.run([_resized(example, sizes)], [f"inputs of another size ({told})"])
         for path, dimension in sizes:
             if outcome is _AGREES:
                 dimensions.setdefault(path, set()).add(dimension)
@@ -116,13 +116,6 @@ class _Comparison:
         self._is_enforced = getattr(graph_module.graph.guards, "are_enforced", True)
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 
-    def run(self, inputs: _Inputs, what: str, *, must_run: bool = False) -> object:
-        """Return that both agree, the guard that refuses the inputs, or None if eager refuses them.
-
-        Raises VerificationError if results differ, or if the graph alone fails. With `must_run`, raises eager's error.
-        """
-        return self._run([inputs], [what], must_run=must_run)
-
     def run_later_calls(self, example: _Inputs) -> None:
         """Compare the second and the third call, which show the state that the model keeps and the graph leaves out.
 
@@ -130,11 +123,15 @@ class _Comparison:
         """
         others = _other_values(example)
         for later in (others, example):
-            if self._run([example, later, later], ["", "the second of two calls", "the third call"]) is _AGREES:
+            if self.run([example, later, later], ["", "the second of two calls", "the third call"]) is _AGREES:
                 break
 
-    def _run(self, calls: list[_Inputs], told: list[str], *, must_run: bool = False) -> object:
-        """Make calls one after the other, and compare those with a name in `told`."""
+    def run(self, calls: list[_Inputs], told: list[str], *, must_run: bool = False) -> object:
+        """Make calls one after the other, and compare those with a name in `told`.
+
+        Return that both agree, the guard that refuses the inputs, or None if eager refuses them. Raises
+        VerificationError if results differ, or if the graph alone fails. With `must_run`, raises eager's error.
+        """
         expected, refusal = self._results(self._root, calls)
         if refusal is not None and must_run:
             raise refusal
@@ -190,10 +187,9 @@ class _Comparison:
 def _other_sizes(inputs: _Inputs) -> Iterator[dict[_Place, int]]:
     """Yield sizes to try: first all dimensions of one size together, then each alone."""
     places: dict[int, list[_Place]] = {}
-    for path, tensor in _named_tensors(inputs):
-        for dimension, size in enumerate(tensor.shape):
-            if size:
-                places.setdefault(size, []).append((path, dimension))
+    for path, leaf in pytree.tree_flatten_with_path(inputs)[0]:
+        for dimension, size in enumerate(leaf.shape) if isinstance(leaf, torch.Tensor) and leaf.numel() else ():
+            places.setdefault(size, []).append((_path_text(path), dimension))
     for size, group in places.items():
         for other in (size + 1, 2 * size):
             yield dict.fromkeys(group, other)
@@ -201,11 +197,6 @@ def _other_sizes(inputs: _Inputs) -> Iterator[dict[_Place, int]]:
         if len(group) > 1:
             for place in group[:_MOST_ALONE]:
                 yield {place: size + 1}
-
-
-def _named_tensors(inputs: _Inputs) -> list[tuple[str, torch.Tensor]]:
-    leaves, _ = pytree.tree_flatten_with_path(inputs)
-    return [(_path_text(path), leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
 
 
 def _path_text(path: Any) -> str:

@@ -42,11 +42,8 @@ def _of_torch(name: str) -> Callable[..., Any]:
     return call
 
 
-grad = _of_torch("grad")
-grad_and_value = _of_torch("grad_and_value")
-jacrev = _of_torch("jacrev")
-jacfwd = _of_torch("jacfwd")
-hessian = _of_torch("hessian")
+grad, grad_and_value = _of_torch("grad"), _of_torch("grad_and_value")
+jacrev, jacfwd, hessian = map(_of_torch, ("jacrev", "jacfwd", "hessian"))
 
 
 def vjp(function: Callable[..., Any], operands: Sequence[Any], cotangents: Any, argnums: tuple[int, ...]) -> Any:

@@ -29,8 +29,8 @@ _at: Callable[[int], Any] = torch._C._get_dispatch_stack_at
 
 # Origins of tensors that the traced code has.
 _OWN = "own"  # the traced code made the tensor of constants
-STATE_ORIGIN = "<state>"  # it follows from a parameter or a buffer
-RANDOM_ORIGIN = "<random>"
+_OF_STATE = "<state>"  # it follows from a parameter or a buffer
+_RANDOM = "<random>"
 
 # Stands for a caller of torch, which keeps no tensor.
 WRITING = "<writing>"
@@ -113,22 +113,38 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
             if type(leaf) is ExampleTensor:
                 self._note_origin(leaf.example, caller)
 
-    def origin_of(self, tensor: torch.Tensor) -> str:
+    def refuse_computed(self, tracer: Any, tensor: torch.Tensor) -> None:
+        """Raise TraceError for a constant that was computed from the example or drawn. Trace again if that helps."""
+        origin = self._origin_of(tensor)
+        if not origin:
+            return
+        reason, cure = f"the leaf {origin!r} computed it on the example", "Return the tensor from the leaf's forward"
+        if origin == _RANDOM:
+            reason = "it was drawn while tracing, and each call of the model draws other numbers"
+            cure = "Make the module or the tensor in __init__, or draw with the shape and dtype of an input"
+        elif origin == _OF_STATE:
+            self._ways.lift(REGISTERED)
+            reason = "it follows from a parameter or buffer that was read past the attributes of its module"
+            cure = "Read the parameter as an attribute of its module"
+        elif origin in (tracer.submodule_paths or {}).values():
+            self._ways.look_into(origin)
+        raise TraceError(
+            f"a tensor of shape {list(tensor.shape)} cannot become a constant of the graph: {reason}"
+            f"{tracer._place()}\n{cure}, or keep the code that uses it in a leaf (fxcore.wrap, leaf_modules=)"
+        )
+
+    def _origin_of(self, tensor: torch.Tensor) -> str:
         """Return "" for a tensor that may be a constant, else an origin, or the leaf that ran on the example."""
         storage = _storage_of(tensor)
-        if self.kind_of_state(tensor):
+        if self._state_at(storage):
             is_part = id(tensor) not in self._ids and self._state_at(storage) != "attribute"
-            return STATE_ORIGIN if is_part else ""
+            return _OF_STATE if is_part else ""
         _, origin = self._origins.get(storage, (None, _OWN))
         return "" if origin == _OWN else origin
 
     def is_typed_by_default(self, tensor: torch.Tensor) -> bool:
         """Return whether the traced code made a tensor of numbers, and left its dtype to the default dtype."""
         return bool(self._typed_by_default) and _storage_of(tensor) in self._typed_by_default
-
-    def kind_of_state(self, tensor: torch.Tensor) -> str:
-        """Return "parameter", "buffer" or "attribute" for memory that the model had before the trace, else ""."""
-        return self._state_at(_storage_of(tensor))
 
     def is_lifted(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is to be a proxy in all calls of torch."""
@@ -156,8 +172,9 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
         if self._caller == WRITING:
             return operator(*args, **kwargs)
         origin = self._caller or self._origin_of_inputs(args, kwargs)
-        if origin == _OWN and _draws(operator, kwargs):
-            origin = RANDOM_ORIGIN
+        # A generator that it is given was made by the traced code.
+        if origin == _OWN and torch.Tag.nondeterministic_seeded in operator.tags and kwargs.get("generator") is None:
+            origin = _RANDOM
         result = operator(*args, **kwargs)
         follows_default = self._follows_default_dtype(operator, args, kwargs)
         for leaf in pytree.tree_leaves(result):
@@ -205,7 +222,7 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
                 if kind == "attribute":
                     self._read.add(storage)
                 elif kind:
-                    found = STATE_ORIGIN
+                    found = _OF_STATE
                 elif self._origins.get(storage, (None, _OWN))[1] != _OWN:
                     found = self._origins[storage][1]
         return found
@@ -220,11 +237,6 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
                     self._tensors_of_state.setdefault(key, tensor.tensor)
                     self._state.setdefault(key, tensor.kind or "attribute")
         return self._state.get(storage, "")
-
-
-def _draws(operator: Any, kwargs: dict[str, Any]) -> bool:
-    """Return whether an operator draws from a generator that the traced code did not make."""
-    return torch.Tag.nondeterministic_seeded in operator.tags and kwargs.get("generator") is None
 
 
 def _storage_of(tensor: torch.Tensor) -> int:

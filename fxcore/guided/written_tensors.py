@@ -122,8 +122,8 @@ class WrittenTensors:
             )
         state = self._tracer.operators.tensor_of_state(memory)
         whole = state if state is not None else tensor if tensor._base is None else tensor._base
-        proxy = self._tracer.proxy_of_parameter_or_buffer(whole)
-        if proxy is None:
+        proxy = self._tracer._on_attribute_read("", whole)
+        if proxy is whole:  # no parameter and no buffer
             node = self._tracer.create_arg(whole)
             # The model's tensors are written in each run. A tensor that the code made is made anew.
             proxy = self._proxy_of(node, whole if state is not None else whole.detach().clone())

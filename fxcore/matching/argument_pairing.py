@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 from fxcore.matching.module_equality import value_of
 from fxcore.node import Node
-from fxcore.operator_schemas import get_signature_for_torch_op, signature_of_schema
+from fxcore.operator_schemas import fitted, get_signature_for_torch_op, signature_of_schema
 
 Pair = tuple[Any, Any]
 
@@ -62,9 +62,8 @@ def pair_by_parameter(expected: Node, obtained: Node) -> list[Pair] | None:
 
 
 def _bound(signature: inspect.Signature, node: Node) -> dict[str, Any] | None:
-    try:
-        bound = signature.bind(*node._args, **node._kwargs)
-    except TypeError:
+    bound = fitted(signature, node._args, node._kwargs)
+    if bound is None:
         return None
     bound.apply_defaults()
     return bound.arguments
@@ -76,13 +75,9 @@ def _signatures_of(node: Node) -> Sequence[inspect.Signature]:
     if node._op == "call_module":
         return _signature_of_python(value_of(node).forward)
     if isinstance(target, str):
-        return _signatures_of_method(target) if node._op == "call_method" else ()
+        schemas = torch._C._jit_get_schemas_for_operator(f"aten::{target}") if node._op == "call_method" else ()
+        return [signature_of_schema(schema) for schema in schemas]
     return get_signature_for_torch_op(target) or _signature_of_python(target)
-
-
-def _signatures_of_method(name: str) -> Sequence[inspect.Signature]:
-    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
-    return [signature_of_schema(schema) for schema in schemas]
 
 
 def _signature_of_python(function: Any) -> Sequence[inspect.Signature]:

@@ -48,6 +48,11 @@ def describe_call(node: Node) -> str:
         return f"the {what} {target!r}{_class_suffix(node)}"
     if node.op == "output":
         return "the return"
+    return shown_target(target)
+
+
+def shown_target(target: Any) -> str:
+    """Return a target for messages: a path, "torch.relu", or its repr if it has no name."""
     try:
         return readable_target(target)
     except (FxError, AttributeError):
@@ -182,10 +187,11 @@ class _NearMatch:
             self._compare_known(expected, obtained, reader, obtained_reader)
             return []
         self._seen.add(expected)
-        if expected.op == "placeholder" and self._are_alike(expected, obtained):
+        is_alike = self._matcher.are_alike(expected, obtained, self._wanted_name)
+        if is_alike and expected.op == "placeholder":
             self._bind(expected, obtained)
             return []
-        if not self._are_alike(expected, obtained):
+        if not is_alike:
             self.failures.append(another_operation(expected, obtained))
             # The inputs of two similar calls show how near the place is.
             is_call = expected.op.startswith("call") and obtained.op.startswith("call")
@@ -199,10 +205,6 @@ class _NearMatch:
         if pairs is None:
             self.failures.append(other_arguments(expected, obtained))
         return pairs or []
-
-    def _are_alike(self, expected: Node, obtained: Node) -> bool:
-        name = self._wanted_name if expected in self._matcher.pattern_anchors else ""
-        return self._matcher._nodes_are_equal(expected, obtained, name)
 
     def _bind(self, expected: Node, obtained: Node) -> None:
         self.nodes_map[expected] = obtained
@@ -318,11 +320,10 @@ class _Look:
         self._wanted_name = wanted_name
         self._operations = [node for node in matcher.pattern.nodes if node.op not in ("placeholder", "output")]
         self._nodes = [node for node in graph.nodes if matcher.match_output or node.op != "output"]
-        self._alike = {each: self._all_alike(each) for each in self._operations}
-
-    def _all_alike(self, expected: Node) -> list[Node]:
-        name = self._wanted_name if expected in self._matcher.pattern_anchors else ""
-        return [node for node in self._nodes if self._matcher._nodes_are_equal(expected, node, name)]
+        self._alike = {
+            each: [node for node in self._nodes if matcher.are_alike(each, node, wanted_name)]
+            for each in self._operations
+        }
 
     def absent(self) -> tuple[Node, ...]:
         """Return the operations of the pattern that the graph lacks."""

@@ -110,6 +110,10 @@ class SubgraphMatcher:
         """
         return type(self)._nodes_are_equal is SubgraphMatcher._nodes_are_equal
 
+    def are_alike(self, expected: Node, obtained: Node, wanted_name: str) -> bool:
+        """Return whether a node is like a node of the pattern, or has the wanted name where the pattern ends."""
+        return self._nodes_are_equal(expected, obtained, wanted_name if expected in self.pattern_anchors else "")
+
     # Methods for subclasses.
 
     def _nodes_are_equal(self, pn: Node, gn: Node, node_name_match: str = "") -> bool:
@@ -143,15 +147,10 @@ class SubgraphMatcher:
         for node in self.pattern_placeholder_nodes:
             # A list matched by an input may hold a value that the match replaces.
             value = nodes_map.get(node)
-            if not isinstance(value, Node) and not _is_independent(value, nodes_map):
+            held = [] if isinstance(value, Node) else nodes_in(value)
+            if held and any(match in held for ours, match in nodes_map.items() if ours._op != "placeholder"):
                 return False
         return True
-
-
-def _is_independent(argument: Any, nodes_map: dict[Node, Any]) -> bool:
-    """Return whether an argument matched by an input contains no operation of the match."""
-    nodes = nodes_in(argument)
-    return not any(node in nodes for expected, node in nodes_map.items() if expected._op != "placeholder")
 
 
 def _refuse_dead_code(nodes: list[Node]) -> None:
@@ -307,8 +306,7 @@ class _PatternSearch:
         return self._found_by_scan[anchor]
 
     def _are_alike_or_named(self, expected: Node, node: Node) -> bool:
-        is_anchor = expected in self._matcher.pattern_anchors
-        return self._matcher._nodes_are_equal(expected, node, self._wanted_name if is_anchor else "")
+        return self._matcher.are_alike(expected, node, self._wanted_name)
 
 
 class _Start(NamedTuple):

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.matching.attribute_transfer import rename_paths
-from fxcore.matching.comparison import nodes_in
+from fxcore.matching.comparison import nodes_in, pair_parts
 from fxcore.matching.deferred_edits import DeferredEdits
 from fxcore.matching.match import InternalMatch
 from fxcore.node import Node
@@ -37,18 +37,12 @@ def pair_outputs(pattern_output: Any, returned: list[Node], replacement_output: 
 def _collect(expected: Any, replacement: Any, pairs: dict[Node, Any]) -> bool:
     """Record the replacement of each node in `expected`; return whether both outputs have the same form."""
     if isinstance(expected, Node):
-        if isinstance(replacement, (list, tuple, dict)):
-            return False
-        return pairs.setdefault(expected, replacement) is replacement
-    if isinstance(expected, (list, tuple)):
-        if not isinstance(replacement, (list, tuple)) or len(expected) != len(replacement):
-            return False
-        return all(_collect(ours, theirs, pairs) for ours, theirs in zip(expected, replacement, strict=True))
-    if isinstance(expected, dict):
-        if not isinstance(replacement, dict) or expected.keys() != replacement.keys():
-            return False
-        return all(_collect(value, replacement[key], pairs) for key, value in expected.items())
-    return not isinstance(replacement, Node)
+        is_container = isinstance(replacement, (list, tuple, dict))
+        return not is_container and pairs.setdefault(expected, replacement) is replacement
+    parts = pair_parts(expected, replacement)
+    if parts is None:
+        return not isinstance(expected, (list, tuple, dict)) and not isinstance(replacement, Node)
+    return all(_collect(ours, theirs, pairs) for ours, theirs in parts)
 
 
 class ReplacingGraph:
@@ -64,7 +58,9 @@ class ReplacingGraph:
         # Inputs without a value, because the pattern does not use its input.
         pairs = zip(self.inputs, pattern_inputs, strict=False) if len(self.inputs) == len(pattern_inputs) else ()
         self.unmatched = [(node, placeholder) for placeholder, node in pairs if placeholder.users and not node.users]
-        self.inputs_computed_with = [node for node in self.inputs if _is_computed_with(node)]
+        self.inputs_computed_with = [
+            node for node in self.inputs if any(reader.op != "output" for reader in node.users)
+        ]
         self.body = [node for node in nodes if node.op not in ("placeholder", "output")]
         output = nodes[-1].args[0] if nodes and nodes[-1].op == "output" else None
         self.successors = pair_outputs(pattern_output, returned, output)
@@ -154,14 +150,13 @@ class MatchReplacer:
             if isinstance(value, Node):
                 new = val_map[successor] if isinstance(successor, Node) else successor
                 # The copy may read a value that it replaces, and continues to read it.
-                affected = self._readers_but(copies, value) if self._replaces_inputs else readers[value]
+                affected = readers[value]
+                if self._replaces_inputs:
+                    affected = [reader for reader in edits.readers(value) if reader not in copies]
                 edits.replace(value, new, affected)
         if self.at_once or self._replaces_inputs:
             edits.finish()
         return copies
-
-    def _readers_but(self, copies: list[Node], value: Node) -> list[Node]:
-        return [reader for reader in self._edits.readers(value) if reader not in copies]
 
     def _late_successors(
         self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], readers: _Readers
@@ -194,7 +189,3 @@ class MatchReplacer:
 
 # Returned value of a match -> its readers.
 _Readers = dict[Node, list[Node]]
-
-
-def _is_computed_with(placeholder: Node) -> bool:
-    return any(reader.op != "output" for reader in placeholder.users)

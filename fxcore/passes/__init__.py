@@ -1,7 +1,5 @@
 """The passes of torch.fx, under its file names."""
 
-from __future__ import annotations
-
 from fxcore.lazy_submodules import on_demand
 
 __getattr__ = on_demand(__name__)

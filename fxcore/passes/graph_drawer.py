@@ -26,24 +26,11 @@ _FILL_OF_OP = {
 }
 
 # All other nodes get one of these colours, by the name of the called function or method.
-_FILLS = [
-    "CadetBlue1",
-    "Coral",
-    "DarkOliveGreen1",
-    "DarkSeaGreen1",
-    "GhostWhite",
-    "Khaki1",
-    "LavenderBlush1",
-    "LightSkyBlue",
-    "MistyRose1",
-    "MistyRose2",
-    "PaleTurquoise2",
-    "PeachPuff1",
-    "Salmon",
-    "Thistle1",
-    "Thistle3",
+_FILLS = (
+    *("CadetBlue1", "Coral", "DarkOliveGreen1", "DarkSeaGreen1", "GhostWhite", "Khaki1", "LavenderBlush1"),
+    *("LightSkyBlue", "MistyRose1", "MistyRose2", "PaleTurquoise2", "PeachPuff1", "Salmon", "Thistle1", "Thistle3"),
     "Wheat1",
-]
+)
 
 
 def fill_colour(node: Node) -> str:
@@ -251,12 +238,7 @@ class FxGraphDrawer:
         return "".join([self._tensor_meta_to_label(item) for item in tm])
 
     def _stringify_tensor_meta(self, tm: TensorMetadata) -> str:
-        shown = {
-            "dtype": tm.dtype,
-            "shape": tuple(tm.shape),
-            "requires_grad": tm.requires_grad,
-            "stride": tm.stride,
-        }
+        shown = {"dtype": tm.dtype, "shape": tuple(tm.shape), "requires_grad": tm.requires_grad, "stride": tm.stride}
         if tm.is_quantized:
             prefix = "q_per_channel" if "axis" in tm.qparams else "q"
             shown |= {f"{prefix}_{name}": value for name, value in tm.qparams.items() if name != "qscheme"}

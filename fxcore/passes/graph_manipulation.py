@@ -11,15 +11,9 @@ from fxcore.errors import GraphError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node, Target, map_arg
-from fxcore.passes.shape_prop import ShapeProp, TensorMetadata, is_tensor_metadata
+from fxcore.passes.shape_prop import ShapeProp, is_tensor_metadata
 
-__all__ = [
-    "get_size_of_all_nodes",
-    "get_size_of_node",
-    "get_tensor_meta",
-    "replace_target_nodes_with",
-    "size_bytes",
-]
+__all__ = ["get_size_of_all_nodes", "get_size_of_node", "get_tensor_meta", "replace_target_nodes_with", "size_bytes"]
 
 
 class size_bytes(NamedTuple):  # noqa: N801 - torch.fx's public name
@@ -70,19 +64,11 @@ def get_size_of_node(fx_module: GraphModule, node: Node) -> size_bytes:
 
     Parameters are counted in the dtype of the output.
     """
-    tensors = _tensors_in(get_tensor_meta(node))
-    output_size = sum(_element_size(meta) * meta.shape.numel() for meta in tensors)
+    leaves = pytree.tree_leaves(get_tensor_meta(node), is_leaf=is_tensor_metadata)
+    tensors = list(filter(is_tensor_metadata, leaves))
+    output_size = sum(meta.dtype.itemsize * meta.shape.numel() for meta in tensors)
     if node.op != "call_module" or not tensors:
         return size_bytes(output_size, output_size)
     parameters = fx_module.get_submodule(str(node.target)).parameters()
-    return size_bytes(
-        output_size, output_size + _element_size(tensors[0]) * sum(parameter.numel() for parameter in parameters)
-    )
-
-
-def _tensors_in(meta: Any) -> list[TensorMetadata]:
-    return [leaf for leaf in pytree.tree_leaves(meta, is_leaf=is_tensor_metadata) if is_tensor_metadata(leaf)]
-
-
-def _element_size(meta: TensorMetadata) -> int:
-    return meta.dtype.itemsize
+    state_size = tensors[0].dtype.itemsize * sum(parameter.numel() for parameter in parameters)
+    return size_bytes(output_size, output_size + state_size)

@@ -89,12 +89,7 @@ class GraphTransformObserver:
         self.name_to_node = {node.name: node for node in self.gm.graph.nodes}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         if not self.active:
             return
         for gm in (*self.copied_gms, self.gm):
@@ -152,13 +147,11 @@ class GraphTransformObserver:
             action = [NodeSourceAction.REPLACE]
             if new in self.created_nodes:
                 action.append(NodeSourceAction.CREATE)
-            kept = [source for source in sources if not self._is_mere_creation(source)]
+            creation = self.passname, [NodeSourceAction.CREATE]
+            kept = [source for source in sources if (source.pass_name, source.action) != creation]
             replacement.meta["from_node"] = [*kept, NodeSource(old, self.passname, action)]
 
         return on_node_replace
-
-    def _is_mere_creation(self, source: NodeSource) -> bool:
-        return source.pass_name == self.passname and source.action == [NodeSourceAction.CREATE]
 
     def get_deepcopy_hook(self) -> Callable[[GraphModule], None]:
         """Return the hook for deep copies of the module."""

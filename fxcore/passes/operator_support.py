@@ -37,11 +37,9 @@ class OperatorSupport(OperatorSupportBase):
     keyword arguments by name. Arguments that are no values of the graph, and unlisted arguments, are not checked.
     """
 
-    _support_dict: SupportDict
-
     def __init__(self, support_dict: SupportDict | None = None) -> None:
         """Support the targets in the table."""
-        self._support_dict = support_dict or {}
+        self._support_dict: SupportDict = support_dict or {}
 
     def is_node_supported(self, submodules: Mapping[str, nn.Module], node: Node) -> bool:
         """Return whether the table lists the target of `node` and the dtypes that it reads. Other nodes are fine."""
@@ -90,9 +88,7 @@ class OpSupports:
     @classmethod
     def decline_if_input_dtype(cls, dtype: torch.dtype) -> OperatorSupportBase:
         """Refuse nodes that read a value of `dtype`."""
-        return create_op_support(
-            lambda modules, node: all(_get_arg_dtype(value) != dtype for value in node.all_input_nodes)
-        )
+        return create_op_support(lambda modules, node: dtype not in map(_get_arg_dtype, node.all_input_nodes))
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> OperatorSupportBase:

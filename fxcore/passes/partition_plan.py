@@ -48,11 +48,8 @@ class Partition(PartGraph):
 
 def is_state_switch(node: Node) -> bool:
     """Return whether `node` enters or leaves autocast, or sets grad mode."""
-    return node.op == "call_function" and node.target in (
-        _enter_autocast,
-        _exit_autocast,
-        torch._C._set_grad_enabled,
-    )
+    switches = (_enter_autocast, _exit_autocast, torch._C._set_grad_enabled)
+    return node.op == "call_function" and node.target in switches
 
 
 def constant_switch(node: Node) -> tuple[Any, ...]:
@@ -157,11 +154,8 @@ def symbol_defined_by(node: Node) -> Any | None:
 
 def symbols_in(node: Node) -> list[Any]:
     """Return the symbols that the recorded value of `node` has in its sizes, sorted by name."""
-    found: set[Any] = set()
-    for number in _numbers_in(node.meta.get("example_value")):
-        if isinstance(number, _SYMBOLIC):
-            found |= number.node.expr.free_symbols
-    return sorted(found, key=str)
+    numbers = [each for each in _numbers_in(node.meta.get("example_value")) if isinstance(each, _SYMBOLIC)]
+    return sorted(set().union(*(each.node.expr.free_symbols for each in numbers)), key=str)
 
 
 def _numbers_in(value: Any) -> Iterator[Any]:
@@ -233,28 +227,21 @@ class PartitionPlan:
             return
         if source is not None:
             source.outputs[value.name] = None
-            if reader is not None:
-                source.dependents[reader.name] = None
         if reader is not None:
             reader.inputs[value.name] = None
-            self._note_symbols(value, reader)
-            if source is not None:
-                reader.dependencies[source.name] = None
+            # The symbols in its sizes too, because the code of the reader's graph will ask for them.
+            for definition in filter(None, map(self._defining.get, symbols_in(value))):
+                of_symbol = self.partition_of(definition)
+                if of_symbol is not reader:
+                    self._hand_over(definition, of_symbol, reader)
+            self._hand_over(value, source, reader)
 
-    def _note_symbols(self, value: Node, reader: Partition) -> None:
-        """Hand `reader` the symbols in the sizes of `value` too, because the code of its graph will ask for them."""
-        for symbol in symbols_in(value):
-            definition = self._defining.get(symbol)
-            if definition is None:
-                continue
-            source = self.partition_of(definition)
-            if source is reader:
-                continue
-            reader.inputs[definition.name] = None
-            if source is not None:
-                source.outputs[definition.name] = None
-                source.dependents[reader.name] = None
-                reader.dependencies[source.name] = None
+    def _hand_over(self, value: Node, source: Partition | None, reader: Partition) -> None:
+        reader.inputs[value.name] = None
+        if source is not None:
+            source.outputs[value.name] = None
+            source.dependents[reader.name] = None
+            reader.dependencies[source.name] = None
 
     def _sorted_names(self) -> list[str]:
         needs = {name: len(partition.dependencies) for name, partition in self.partitions.items()}

@@ -59,10 +59,7 @@ def _extract_tensor_metadata(result: torch.Tensor, include_contiguity: bool = Tr
 
 
 def _memory_format(tensor: torch.Tensor) -> torch.memory_format | None:
-    for memory_format in _MEMORY_FORMATS:
-        if _is_laid_out(tensor, memory_format):
-            return memory_format
-    return None
+    return next((each for each in _MEMORY_FORMATS if _is_laid_out(tensor, each)), None)
 
 
 def _is_laid_out(tensor: torch.Tensor, memory_format: torch.memory_format) -> bool:
@@ -112,7 +109,8 @@ class ShapeProp(Interpreter):
     def propagate(self, *args: Any) -> Any:
         """Run the graph on example inputs, note every node's value, and return the graph's result."""
         if self.fake_mode is not None:
-            args = tuple([_as_fake(value, self.fake_mode) for value in args])
+            fake = self.fake_mode.from_tensor
+            args = tuple([fake(value) if isinstance(value, torch.Tensor) else value for value in args])
         return super().run(*args)
 
     def run_node(self, n: Node) -> Any:
@@ -150,14 +148,8 @@ def _fake_copy(module: nn.Module, mode: FakeTensorMode) -> nn.Module:
         return copy.deepcopy(module)
 
 
-def _as_fake(value: Any, mode: FakeTensorMode) -> Any:
-    return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
-
-
 def _described(result: Any) -> tuple[Any, bool]:
     """Return `result` with metadata in place of tensors, and whether there were any."""
-    if isinstance(result, torch.Tensor):
-        return _extract_tensor_metadata(result), True
     found: list[TensorMetadata] = []
 
     def describe(leaf: Any) -> Any:

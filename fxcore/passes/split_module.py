@@ -57,8 +57,8 @@ class SubmoduleBuilder:
                 partition = self._plan.partitions[self._plan.name_of(number)]
                 self._repeat(regions.autocast_exits[switch], partition, (partition.environment[switch],))
 
-    def _repeat(self, node: Node, partition: Partition, args: tuple[Any, ...]) -> Node:
-        copied = partition.graph.create_node(node.op, node.target, args, {}, type_expr=node.type)
+    def _repeat(self, node: Node, partition: Partition, args: tuple[Any, ...], target: Any = None, **more: Any) -> Node:
+        copied = partition.graph.create_node(node.op, target or node.target, args, type_expr=node.type, **more)
         copied.meta = node.meta.copy()
         return copied
 
@@ -95,16 +95,10 @@ class SubmoduleBuilder:
 
     def _copy(self, node: Node, partition: Partition, target: Any) -> None:
         environment = partition.environment
-        copied = partition.graph.create_node(
-            node.op,
-            target,
-            map_values(constant_switch(node), environment.__getitem__),
-            map_values(node.kwargs, environment.__getitem__),
-            name=node.name if self._keep_node_names else None,
-            type_expr=node.type,
-        )
-        copied.meta = node.meta.copy()
-        environment[node] = copied
+        args = map_values(constant_switch(node), environment.__getitem__)
+        kwargs = map_values(node.kwargs, environment.__getitem__)
+        name = node.name if self._keep_node_names else None
+        environment[node] = self._repeat(node, partition, args, target, kwargs=kwargs, name=name)
 
 
 __all__ = ["Partition", "split_module", "split_module_simple"]

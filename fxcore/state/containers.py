@@ -35,6 +35,8 @@ LIBRARIES = frozenset((*sys.stdlib_module_names, "torch", "fxcore", "numpy", "py
 REGISTRIES = {name: "hooks" for name, value in vars(nn.Module()).items() if isinstance(value, dict)}
 REGISTRIES.update(_parameters="parameter", _buffers="buffer", _modules="module")
 
+# Containers without keys, and their methods that add items.
+_FILL: dict[Any, Any] = {list: list.extend, deque: deque.extend, set: set.update}
 # Attributes of a graph module with an underscore are compiled code, which no run changes, except for these.
 _STATE_OF_GRAPH = ("_parameters", "_buffers", "_modules")
 
@@ -88,14 +90,10 @@ class Container:
     def changes(self) -> Iterator[Change]:
         """Yield a change for each part that is another object now, and for another order of the parts."""
         keys, values = self._contents(self.value)
-        if isinstance(self.value, set):
+        if isinstance(self.value, set) or self.role == "hooks":
             if not self.is_unchanged():
-                yield Change(self.path, "held", set(self._values), set(values))
-            return
-        if self.role == "hooks":
-            if not self.is_unchanged():
-                before = dict(zip(self._keys or (), self._values, strict=True))
-                yield Change(self.path, "held", before, dict(self.value))
+                before = set(self._values) if keys is None else dict(zip(self._keys or (), self._values, strict=True))
+                yield Change(self.path, "held", before, set(values) if keys is None else dict(self.value))
             return
         expected, obtained = _by_key(self._keys, self._values), _by_key(keys, values)
         for identity, (key, before) in expected.items():
@@ -116,18 +114,13 @@ class Container:
 
     def restore(self) -> None:
         """Give the container back its contents."""
-        container, values = self.value, self._values
-        if isinstance(container, list):
-            list.clear(container)
-            list.extend(container, values)
-        elif isinstance(container, deque):
-            deque.clear(container)
-            deque.extend(container, values)
-        elif isinstance(container, set):
-            set.clear(container)
-            set.update(container, values)
-        else:
-            self._restore_named(container, dict(zip(self._keys or (), values, strict=True)))
+        container = self.value
+        for kind, fill in _FILL.items():
+            if isinstance(container, kind):
+                kind.clear(container)
+                fill(container, self._values)
+                return
+        self._restore_named(container, dict(zip(self._keys or (), self._values, strict=True)))
 
     def _restore_named(self, container: Any, content: dict[Any, Any]) -> None:
         keys, values = self._contents(container)
@@ -155,16 +148,13 @@ class Container:
         """Return the keys of a container, None if it has no keys, and the values."""
         if isinstance(container, dict):
             if self.role == "graph":
-                kept = {name: value for name, value in container.items() if _is_restored_of_graph(name)}
-                return list(kept), list(kept.values())
+                kept = [name for name in container if name in _STATE_OF_GRAPH or not name.startswith("_")]
+                return kept, list(map(container.get, kept))
             kind: Any = OrderedDict if isinstance(container, OrderedDict) else dict
             return list(kind.keys(container)), list(kind.values(container))
-        if isinstance(container, list):
-            return None, list.copy(container)
-        if isinstance(container, deque):
-            return None, list(deque.__iter__(container))
-        if isinstance(container, set):
-            return None, list(set.__iter__(container))
+        for kind in _FILL:
+            if isinstance(container, kind):
+                return None, list(kind.__iter__(container))
         attributes = functions_of(container) if self.role == "class" else attributes_of(container)
         return list(attributes), list(attributes.values())
 
@@ -177,10 +167,6 @@ class Container:
         if isinstance(self.value, (dict, list, deque)) and not self.role:
             return f"{self.path}[{shown(key)}]"
         return f"{self.path}.{key}" if self.path else str(key)
-
-
-def _is_restored_of_graph(name: str) -> bool:
-    return name in _STATE_OF_GRAPH or not name.startswith("_")
 
 
 def names_of(value: object) -> dict[str, Any]:

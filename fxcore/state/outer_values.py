@@ -147,11 +147,11 @@ def is_immutable(value: Any) -> bool:
     return (kind in PLAIN and kind is not types.MethodType) or isinstance(value, enum.Enum) or value is MISSING
 
 
-# Holders: functions that give a mapping of the names that something has, or None once it is gone.
+# Holders: partials of `held_by` and `given`. Their first argument is a reference, or the mapping.
 
 
-class _Attributes:
-    """The attributes of a class, or of an object with slots, as a mapping."""
+class Attributes:
+    """The attributes of a class, of a function, or of an object with slots, as a mapping."""
 
     __slots__ = ("value",)
 
@@ -166,22 +166,10 @@ class _Attributes:
         return getattr(found, "behind_watch", found)  # a trace in another thread may watch the attribute
 
 
-def attributes_by(reference: Callable[[], Any]) -> _Attributes | None:
-    """Hold the attributes of a class, of a function, or of an object with slots."""
+def held_by(reference: Callable[[], Any], names: Callable[[Any], Any]) -> Any:
+    """Return a mapping of the names of an object by Attributes, `names_of` or `cells_of`; None once it is gone."""
     found = reference()
-    return None if found is None else _Attributes(found)
-
-
-def names_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
-    """Hold the attributes of a module or an object."""
-    found = reference()
-    return None if found is None else names_of(found)
-
-
-def cells_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
-    """Hold the variables that a function encloses."""
-    function = reference()
-    return None if function is None else cells_of(function)
+    return None if found is None else names(found)
 
 
 def cells_of(function: types.FunctionType) -> dict[str, Any]:
@@ -229,10 +217,8 @@ class OuterValue:
 
     def _has_grown(self, now: Any) -> bool:
         """Return whether a dict has new items alone, and the code that reads the dict adds items: it is a cache."""
-        frozen_dict: Any = (
-            self.expected if isinstance(self.expected, tuple) and len(self.expected) == 2 else (object, 0)
-        )
-        kind, held = frozen_dict
+        expected = self.expected
+        kind, held = expected if isinstance(expected, tuple) and len(expected) == 2 else (object, 0)
         if not (issubclass(kind, dict) and isinstance(now, tuple) and now[0] is kind and any(map(_adds, self.codes))):
             return False
         if isinstance(held, int) or isinstance(now[1], int):
@@ -279,7 +265,7 @@ class OuterValues:
         quick: dict[int, tuple[Any, list[tuple[str, Any, OuterValue]]]] = {}
         self._slow: list[OuterValue] = []
         for each in self.values:
-            if each.holder.func is names_by and each.raw is not NO_RAW:
+            if each.holder.args[1:] == (names_of,) and each.raw is not NO_RAW:
                 reference = each.holder.args[0]
                 quick.setdefault(id(reference), (reference, []))[1].append((each.name, each.raw, each))
             else:

@@ -156,11 +156,8 @@ class Snapshot:
     def facts(self, findings: Findings) -> dict[int, list[TensorFact]]:
         """Return the changed strides, gradients, hooks and `requires_grad` by the id of the tensor."""
         found: dict[int, list[TensorFact]] = {}
-        if (
-            findings.has_new_data
-            or not findings.leaves_unchanged
-            or not self._leaves.gradients.isdisjoint(findings.changed)
-        ):
+        has_changed_gradients = not self._leaves.gradients.isdisjoint(findings.changed)
+        if findings.has_new_data or has_changed_gradients or not findings.leaves_unchanged:
             strides = (TensorFact(key, "strides", *each) for values in self._values
                        for key, *each in values.changed_strides())  # fmt: skip
             for fact in chain(strides, self._leaves.changes(findings.changed)):

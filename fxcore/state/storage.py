@@ -22,7 +22,7 @@ def has_storage(tensor: torch.Tensor) -> bool:
 
 def has_all_memory(tensor: torch.Tensor) -> bool:
     """Return whether a storage is as large as its tensor needs; a read of freed memory would end the process."""
-    if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
+    if not has_storage(tensor):
         return True
     # Every check asks every tensor of a model, and thus the quick question comes first.
     if tensor.is_contiguous():

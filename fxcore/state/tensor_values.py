@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import torch
 
@@ -79,10 +79,7 @@ class ValueSnapshot:
     """Copies of the values of some tensors. The id() of a tensor identifies it."""
 
     def __init__(
-        self,
-        tensors: Iterable[torch.Tensor],
-        buffer_pool: BufferPool | None = None,
-        not_copied: Collection[int] = (),
+        self, tensors: Iterable[torch.Tensor], buffer_pool: BufferPool | None = None, not_copied: Collection[int] = ()
     ) -> None:
         """Copy the values into a buffer of `buffer_pool`; release() gives the buffer back.
 
@@ -301,15 +298,13 @@ class _WrappedCopy(_Memory):
         self._parts = {name: _copy_of(part, part.detach()) for name, part in wrapped_tensors(tensor).items()}
 
     def has_new_data(self) -> bool:
-        return self._any_part(lambda part: part.has_new_data())
+        return self._has_other_parts() or any(part.has_new_data() for part in self._parts.values())
 
     def has_changed(self) -> bool:
-        return self._any_part(lambda part: part.has_changed())
+        return self._has_other_parts() or any(part.has_changed() for part in self._parts.values())
 
-    def _any_part(self, is_other: Callable[[_Memory], bool]) -> bool:
-        return any(
-            getattr(self.tensor, name) is not part.tensor or is_other(part) for name, part in self._parts.items()
-        )
+    def _has_other_parts(self) -> bool:
+        return any(getattr(self.tensor, name) is not part.tensor for name, part in self._parts.items())
 
     def restore(self) -> None:
         """Put the old parts back into the tensor, with their values."""

@@ -11,7 +11,6 @@ import torch
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
-from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.node_data.purity import effects_of_node
 from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
@@ -90,7 +89,7 @@ class FoldConstants(RewritingPass):
     def _replace(self, node: Node, value: Any, gm: GraphModule) -> str | None:
         """Put a value in the place of a node, or return why it stays."""
         if isinstance(value, _PLAIN) and not isinstance(value, torch.Tensor):
-            _replace_by_plain(node, value)
+            node.replace_all_uses_with(value)  # type: ignore[arg-type]  # it takes constants, too
             return None
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
             return f"its value is a {type(value).__name__}, which cannot be a plain buffer"
@@ -105,15 +104,6 @@ class FoldConstants(RewritingPass):
         read.meta = dict(node.meta)
         node.replace_all_uses_with(read)
         return None
-
-
-def _replace_by_plain(node: Node, value: Any) -> None:
-    def swapped(argument: Any) -> Any:
-        return value if argument is node else argument
-
-    for user in list(node.users):
-        user.args = map_values(user.args, swapped)
-        user.kwargs = map_values(user.kwargs, swapped)
 
 
 def _computes(node: Node, gm: GraphModule) -> bool:

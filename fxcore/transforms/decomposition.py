@@ -21,13 +21,9 @@ from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.operators.kinds import dialect_of, operator_name
 from fxcore.operators.table import name_of_function
 from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass
+from fxcore.passes.infra.working_copy import Changes, Report, ReportedResult, RewritingPass
 from fxcore.state.writes import OperatorMode
-from fxcore.transforms.analysis.operator_names import (
-    formula_name,
-    formula_name_of_operator,
-    formula_name_of_target,
-)
+from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator, formula_name_of_target
 from fxcore.transforms.fusion.calls import place_of
 from fxcore.transforms.rule import Calls, Rule
 from fxcore.transforms.rule_set import RuleSet
@@ -37,6 +33,7 @@ __all__ = ["Decompose", "DecomposeOperators", "torch_rules"]
 Rules = Mapping[Any, Callable[..., Any]]
 
 _DECLINED = "its rule calls the same, or returned NotImplemented"
+_OF_DIALECT = "it is an operator of the dialect {0}; decompose the program before its lowering to {0}"
 _NO_OPERATOR = "it is no operator of ATen; export the model, or trace it with make_fx"
 
 
@@ -68,8 +65,7 @@ class Decompose(PassBase):
         assert isinstance(made, GraphModule)
         reasons = {**_other_spellings_of(self.rules, made), **dict(result.report.left)}
         applied = sorted({each.rule for each in result.report.changed})
-        left = tuple([Left(*item) for item in reasons.items()])
-        return ReportedResult(made, result.modified, Report(tuple(applied), left))
+        return ReportedResult(made, result.modified, Report.of(applied, reasons))
 
 
 def _other_spellings_of(rules: Rules, gm: GraphModule) -> dict[str, str]:
@@ -156,14 +152,10 @@ class DecomposeOperators(RewritingPass):
         names = {formula_name_of_operator(target) for target in self.rules}
         calls = [node for node in gm.graph.nodes if node.op in ("call_function", "call_method")]
         others = [node for node in calls if not isinstance(node.target, OpOverload) and formula_name(node) in names]
-        return {node.name: _reason_of_other_spelling(node) for node in others}
-
-
-def _reason_of_other_spelling(node: Node) -> str:
-    dialect = dialect_of(node.target)
-    if dialect is None:
-        return _NO_OPERATOR
-    return f"it is an operator of the dialect {dialect}; decompose the program before its lowering to {dialect}"
+        dialects = [(node, dialect_of(node.target)) for node in others]
+        return {
+            node.name: _NO_OPERATOR if dialect is None else _OF_DIALECT.format(dialect) for node, dialect in dialects
+        }
 
 
 class _FakeValues:
@@ -175,12 +167,8 @@ class _FakeValues:
     def __init__(self, gm: GraphModule) -> None:
         self._gm = gm
         self._values: dict[Node, Any] = {}
-        modes = [
-            mode
-            for node in gm.graph.nodes
-            for leaf in pytree.tree_leaves(node.meta.get("val"))
-            if (mode := _mode_of(leaf)) is not None
-        ]
+        leaves = pytree.tree_leaves([node.meta.get("val") for node in gm.graph.nodes])
+        modes = [mode for mode in map(_mode_of, leaves) if mode is not None]
         with_symbols = next((mode for mode in modes if mode.shape_env is not None), None)
         self.mode = with_symbols or (modes[0] if modes else FakeTensorMode())
 

@@ -118,15 +118,14 @@ class MoveTo(PassBase):
             elif self.device is not None and node.target in ("cpu", "cuda"):
                 node.target, node.args, node.kwargs = "to", (node.args[0], torch.device(self.device)), {}
         if self.device is not None and (node.target, node.op) == ("to", "call_method"):
-            named = [torch.device(self.device) if isinstance(value, str) else value for value in node.args]
-            node.args = tuple(named)
+            node.args = tuple([self._named(value) for value in node.args])
         node.args = map_aggregate(node.args, self._moved)
-        node.kwargs = {
-            key: torch.device(self.device)
-            if key == "device" and isinstance(value, str) and self.device is not None
-            else map_aggregate(value, self._moved)
-            for key, value in node.kwargs.items()
-        }
+        kwargs = {key: self._named(value) if key == "device" else value for key, value in node.kwargs.items()}
+        node.kwargs = map_aggregate(kwargs, self._moved)
+
+    def _named(self, value: Any) -> Any:
+        """Return the device in the place of its name."""
+        return torch.device(self.device) if isinstance(value, str) and self.device is not None else value
 
     def _place_new(self, node: Node) -> None:
         """Give a new tensor its device and dtype, if the trace left them to torch's defaults."""

@@ -68,12 +68,9 @@ def extract_between(
     with torch.no_grad(), state_kept(gm):
         recorder.run(*copied_example(arguments))
     expected = tuple([recorder.values[end] for end in last])
-    return Extraction(
-        part,
-        tuple([recorder.values[value] for value in inputs]),
-        expected[0] if len(expected) == 1 else expected,
-        tuple([value.name for value in inputs]),
-    )
+    result = expected[0] if len(expected) == 1 else expected
+    given = tuple([recorder.values[value] for value in inputs])
+    return Extraction(part, given, result, tuple([value.name for value in inputs]))
 
 
 def _nodes(gm: GraphModule, wanted: Iterable[Node | str]) -> list[Node]:
@@ -89,12 +86,11 @@ def _nodes(gm: GraphModule, wanted: Iterable[Node | str]) -> list[Node]:
 
 def _reached_from(starts: list[Node], gm: GraphModule) -> set[Node]:
     """Return the nodes that depend on `starts`, without them."""
-    found: set[Node] = set()
-    begin = set(starts)
+    reached = set(starts)
     for node in gm.graph.nodes:
-        if node not in begin and node.op != "output" and any(v in found or v in begin for v in node.all_input_nodes):
-            found.add(node)
-    return found
+        if node.op != "output" and not reached.isdisjoint(node.all_input_nodes):
+            reached.add(node)
+    return reached.difference(starts)
 
 
 class _Recorder(Interpreter):

@@ -8,19 +8,19 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from fxcore.errors import FxError, PassError
+from fxcore.errors import PassError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.matching.comparison import nodes_in
+from fxcore.matching.explanation import shown_target
 from fxcore.matching.module_equality import value_of
 from fxcore.matching.replacement import Replacement, replacement_of
 from fxcore.matching.replacer import MatchReplacer
 from fxcore.node import Node
 from fxcore.node_data.arguments import replace_value
 from fxcore.node_data.purity import is_impure
-from fxcore.node_data.targets import readable_target
 from fxcore.operators.kinds import overload_behind
-from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass, rebuilt, working_copy
+from fxcore.passes.infra.working_copy import Changes, Report, RewritingPass
 from fxcore.subgraph_rewriter import plans_of
 from fxcore.traceback import NodeSource, NodeSourceAction, meta_taken_over
 from fxcore.transforms.fusion.calls import has_hooks, place_of
@@ -38,11 +38,7 @@ class RewrittenCall(NamedTuple):
     target: Any
 
     def __str__(self) -> str:
-        try:
-            called = self.target if isinstance(self.target, str) else readable_target(self.target)
-        except (FxError, AttributeError):
-            called = repr(self.target)
-        return f"{self.name} ({called})"
+        return f"{self.name} ({shown_target(self.target)})"
 
 
 class Rewrite(NamedTuple):
@@ -55,6 +51,10 @@ class Rewrite(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.rule}: {_listed(self.before)} -> {_listed(self.after)}"
+
+
+def _noted(nodes: Iterable[Node]) -> tuple[RewrittenCall, ...]:
+    return tuple([RewrittenCall(each.name, each.op, each.target) for each in nodes])
 
 
 def _listed(calls: Iterable[RewrittenCall]) -> str:
@@ -133,15 +133,9 @@ class RuleSet(RewritingPass):
     def __repr__(self) -> str:
         return f"RuleSet({', '.join(names_of(self.rules))})"
 
-    def call(self, graph_module: GraphModule) -> ReportedResult:
-        """Return a new module with the rules applied, or `graph_module` itself if no rule applies.
-
-        Raises PassError if rules still apply after `most_rounds`.
-        """
-        made = working_copy(graph_module)
-        report = self.apply(made)
-        changed = bool(report.changed)
-        return ReportedResult(rebuilt(made) if changed else graph_module, changed, report)
+    def report_on(self, made: GraphModule) -> RuleReport:
+        """Apply the rules to `made`, and report. Raises PassError if rules still apply after `most_rounds`."""
+        return self.apply(made)
 
     def rewrite(self, made: GraphModule) -> Changes:
         """Apply the rules to `made`; return the places of the rewrites, and the reasons to leave others."""
@@ -162,10 +156,7 @@ class RuleSet(RewritingPass):
         """Return the rules whose pattern may end with a call like `node`, with their places in the set, in order."""
         if node.op == "call_module":
             module = value_of(node)
-            found = [
-                *self._found(("call_module", type(module)), node),
-                *self._found(("call_module", node.target), node),
-            ]
+            found = [entry for key in (type(module), node.target) for entry in self._found(("call_module", key), node)]
         elif node.op == "get_attr":
             found = self._found(("get_attr", None), node)
         else:
@@ -173,15 +164,11 @@ class RuleSet(RewritingPass):
             behind = overload_behind(node.target)
             targets = dict.fromkeys((node.target, behind, getattr(behind, "overloadpacket", node.target)))
             found = [entry for target in targets for entry in self._found((node.op, target), node)]
-        return sorted(found, key=_order) if len(found) > 1 else found
+        return sorted(found, key=operator.itemgetter(0)) if len(found) > 1 else found
 
     def _found(self, key: Hashable, node: Node) -> list[tuple[int, Rule]]:
         entries = self._index.get(key)
         return [] if entries is None else entries.like(node)
-
-
-def _order(entry: tuple[int, Rule]) -> int:
-    return entry[0]
 
 
 def names_of(rules: Iterable[Rule]) -> list[str]:
@@ -267,21 +254,18 @@ class _Application:
                 break
             self._surroundings = Surroundings(self._gm)
         else:
-            self._refuse(self._rewrites[earlier:])
+            last = self._rewrites[earlier:]
+            if last:
+                raise PassError(
+                    f"after {self._set.most_rounds} rounds rules still apply, for "
+                    f"{', '.join(sorted({each.rule for each in last}))}: a rule gives what it is for, or two rules "
+                    f"undo each other (last at {last[-1].place}); let it return NotImplemented or `when` refuse where "
+                    "a call is to stay, or raise most_rounds"
+                )
         if self._rewrites:
             self._gm.recompile()
         left = {place: reason for each in self._statistics for place, reason in each.rejected.items()}
-        return RuleReport(tuple(self._rewrites), tuple([Left(*item) for item in left.items()]), tuple(self._statistics))
-
-    def _refuse(self, last: list[Rewrite]) -> None:
-        if not last:
-            return
-        names = sorted({each.rule for each in last})
-        raise PassError(
-            f"after {self._set.most_rounds} rounds rules still apply, for {', '.join(names)}: a rule gives what it is "
-            f"for, or two rules undo each other (last at {last[-1].place}); let it return NotImplemented or `when` "
-            "refuse where a call is to stay, or raise most_rounds"
-        )
+        return RuleReport.of(self._rewrites, left, tuple(self._statistics))
 
     def _visit(self, node: Node) -> None:
         """Apply the first rule that matches at a node."""
@@ -325,7 +309,7 @@ class _Application:
 
     def _apply(self, order: int, rule: Rule, match: RuleMatch) -> str:
         """Rewrite a match; return the reason against it, or an empty text."""
-        before = tuple([RewrittenCall(each.name, each.op, each.target) for each in match.nodes])
+        before = _noted(match.nodes)
         place, name = place_of(match.node), self._statistics[order].rule
         source = NodeSource(match.node, name, NodeSourceAction.REPLACE)
         inputs = [value for node in match.nodes for value in node.all_input_nodes]
@@ -341,7 +325,7 @@ class _Application:
             node.meta = {**meta_taken_over(match.node.meta), **node.meta, "from_node": [source]}
         self._erase_unread([*inputs, *made])
         self._surroundings.changed()
-        after = tuple([RewrittenCall(each.name, each.op, each.target) for each in made if not each._erased])
+        after = _noted([each for each in made if not each._erased])
         self._rewrites.append(Rewrite(name, place, before, after))
         if self._watch is not None:
             self._gm.recompile()
@@ -418,9 +402,8 @@ class _PatternRewriter:
         pattern = rule.traced_pattern.graph
         source = rule.replacement if rule.capture_literals else rule.traced_replacement
         self._rule, self._gm = rule, gm
-        self._source: Replacement = replacement_of(
-            source, None, gm.graph, pattern, capture_literals=rule.capture_literals
-        )
+        literals = rule.capture_literals
+        self._source: Replacement = replacement_of(source, None, gm.graph, pattern, capture_literals=literals)
         is_captured = rule.match_modules != "path"
         self._replacer = MatchReplacer(gm.graph, pattern, at_once=True, modules_are_captured=is_captured)
         self._prepared: dict[Graph, Any] = {}

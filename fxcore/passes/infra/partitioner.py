@@ -106,12 +106,9 @@ class PartitionGrowth:
 
     def _reached_by_partitions(self, reached: int, but: set[int]) -> int:
         """Return the nodes reached from `reached` if every partition, except the ones in `but`, is one node."""
-        waiting = [number for number in self._members if number not in but]
-        grows = True
-        while grows:
-            entered = [number for number in waiting if self._members[number] & reached]
-            waiting = [number for number in waiting if not self._members[number] & reached]
-            grows = bool(entered)
+        waiting = self._members.keys() - but
+        while entered := {number for number in waiting if self._members[number] & reached}:
+            waiting -= entered
             for number in entered:
                 reached |= self._reached[number]
         return reached
@@ -153,10 +150,8 @@ class CapabilityBasedPartitioner:
         self.graph_module = graph_module
         self.operator_support = operator_support
         self.allows_single_node_partition = allows_single_node_partition
-        self.non_compute_ops = non_compute_ops if non_compute_ops is not None else []
-        self.allowed_single_node_partition_ops = (
-            allowed_single_node_partition_ops if allowed_single_node_partition_ops is not None else []
-        )
+        self.non_compute_ops = non_compute_ops or []
+        self.allowed_single_node_partition_ops = allowed_single_node_partition_ops or []
         self.skip_horizontal_fusion = skip_horizontal_fusion
 
     def propose_partitions(self) -> list[Partition]:
@@ -165,10 +160,8 @@ class CapabilityBasedPartitioner:
         for partition in growth.partitions.values():
             partition.nodes = dict(sorted(partition.nodes.items(), key=lambda item: item[1] or 0, reverse=True))
         self._keep_items_with_their_tuple(growth)
-        proposed = growth.partitions.values()
-        return [
-            each for each in proposed if each.size() > 0 and (self.allows_single_node_partition or self._pays(each))
-        ]
+        proposed = [each for each in growth.partitions.values() if each.size() > 0]
+        return proposed if self.allows_single_node_partition else list(filter(self._pays, proposed))
 
     def _grown(self) -> PartitionGrowth:
         growth = PartitionGrowth(self.graph_module.graph.nodes)
@@ -198,7 +191,7 @@ class CapabilityBasedPartitioner:
         while moves is None or moves:
             moves = {}
             for node in self.graph_module.graph.nodes:
-                if all(_is_getitem(user) for user in node.users):
+                if all(_function_name(user) == "_operator.getitem" for user in node.users):
                     number = growth.assignment.get(node)
                     moves.update({user: number for user in node.users if growth.assignment.get(user) != number})
             for node, number in moves.items():
@@ -261,10 +254,6 @@ def _merge(growth: PartitionGrowth, numbers: list[int]) -> bool:
         if result is not None:
             into, merged = result, True
     return merged
-
-
-def _is_getitem(node: Node) -> bool:
-    return node.op == "call_function" and _function_name(node) == "_operator.getitem"
 
 
 def _function_name(node: Node) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,13 +51,11 @@ def solve_schedule(passes: list[Pass], constraints: Sequence[Constraint]) -> lis
     # By index, because a pass may be there twice.
     followers: list[list[int]] = [[] for _ in passes]
     unmet = dict.fromkeys(range(len(passes)), 0)
-    for index, each in enumerate(passes):
-        for other_index, other in enumerate(passes):
-            if each != other:
-                for constraint in constraints:
-                    if not constraint(each, other):
-                        followers[other_index].append(index)
-                        unmet[index] += 1
+    for (index, each), (other_index, other) in itertools.permutations(enumerate(passes), 2):
+        for constraint in constraints if each != other else ():
+            if not constraint(each, other):
+                followers[other_index].append(index)
+                unmet[index] += 1
     solved = [passes[index] for index in in_dependency_order(unmet, followers.__getitem__)]
     if len(solved) < len(passes):
         circle = [passes[index] for index, count in unmet.items() if count]
@@ -101,8 +100,6 @@ class PassManager:
     A pass takes a module and returns a PassResult: an instance of a PassBase, or a function.
     """
 
-    passes: list[Pass]
-    constraints: list[Constraint]
     _validated: bool = False
     steps: int = 1
 

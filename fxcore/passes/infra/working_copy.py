@@ -5,12 +5,13 @@ from __future__ import annotations
 import abc
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
+from typing_extensions import Self
 
 from fxcore.errors import PassArgumentError
 from fxcore.graph import Graph
@@ -18,19 +19,6 @@ from fxcore.graph_module import GraphModule
 from fxcore.node_data.attribute_paths import has_attribute
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.state.containers import REGISTRIES
-
-__all__ = [
-    "Left",
-    "Report",
-    "ReportedResult",
-    "RewritingPass",
-    "check_graph_module",
-    "free_name",
-    "keep_hooks",
-    "rebuilt",
-    "working_copy",
-]
-
 
 # Attributes that torch.export's checks of inputs read.
 _READ_BY_CHECKS = ("_in_spec", "_out_spec")
@@ -115,6 +103,11 @@ class Report:
     left: tuple[Left, ...] = ()
     titles: ClassVar[tuple[str, str]] = ("changed", "left alone")
 
+    @classmethod
+    def of(cls, changed: Iterable[Any], reasons: Mapping[str, str], *more: Any) -> Self:
+        """Return a report of changes, and of the reasons to leave other candidates, by their names."""
+        return cls(tuple(changed), tuple([Left(*item) for item in reasons.items()]), *more)
+
     def __str__(self) -> str:
         lines = []
         for title, items in zip(self.titles, (self.changed, self.left), strict=True):
@@ -146,10 +139,16 @@ class RewritingPass(PassBase):
     def call(self, graph_module: GraphModule) -> ReportedResult:
         """Return a new module, or `graph_module` itself if nothing changed."""
         made = working_copy(graph_module)
+        report = self.report_on(made)
+        is_changed = bool(report.changed)
+        return ReportedResult(rebuilt(made) if is_changed else graph_module, is_changed, report)
+
+    def report_on(self, made: GraphModule) -> Report:
+        """Change `made`, and report."""
         changes = self.rewrite(made)
-        changed, left = changes if isinstance(changes, tuple) else ([type(self).__name__] * changes, {})
-        report = self.report_kind(tuple(changed), tuple([Left(*item) for item in left.items()]))
-        return ReportedResult(rebuilt(made) if changed else graph_module, bool(changed), report)
+        if not isinstance(changes, tuple):
+            changes = [type(self).__name__] * changes, {}
+        return self.report_kind.of(*changes)
 
     @abc.abstractmethod
     def rewrite(self, made: GraphModule) -> bool | Changes:

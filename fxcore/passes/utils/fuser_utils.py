@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -15,13 +15,15 @@ from fxcore.passes.dependency_order import in_dependency_order
 from fxcore.passes.part_graph import PartGraph
 from fxcore.passes.utils.common import lift_subgraph_as_module
 
+NodeList = list[Node]
+NodeSet = set[Node]
 
-def sorted_topologically(nodes: Iterable[Node]) -> list[Node]:
+
+def topo_sort(nodes: NodeList) -> NodeList:
     """Return `nodes` in an order that puts each node behind its inputs, as close to the given order as possible.
 
     Raises GraphArgumentError (an AssertionError) if nodes read one another in a circle.
     """
-    nodes = list(nodes)
     positions = {node: position for position, node in enumerate(nodes)}
     unmet = {node: sum(value in positions for value in node.all_input_nodes) for node in nodes}
     found = in_dependency_order(
@@ -35,9 +37,11 @@ def sorted_topologically(nodes: Iterable[Node]) -> list[Node]:
 
 def stable_topological_sort(gm: GraphModule) -> GraphModule:
     """Move each node of `gm` behind its inputs, with as few moves as possible; return `gm`, recompiled."""
-    nodes = list(gm.graph.nodes)
-    ordered = sorted_topologically(nodes)
-    if ordered != nodes:
+    return _reordered(gm, topo_sort(list(gm.graph.nodes)))
+
+
+def _reordered(gm: GraphModule, ordered: list[Node]) -> GraphModule:
+    if ordered != list(gm.graph.nodes):
         for before, node in itertools.pairwise(ordered):
             before.append(node)
     gm.recompile()
@@ -69,10 +73,7 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
     if len(ordered) < len(unmet):
         circle = [node for node, count in unmet.items() if count]
         raise GraphError(f"Input graph has cycles, unable to add {circle}: these nodes read one another in a circle")
-    for before, node in itertools.pairwise(ordered):
-        before.append(node)
-    gm.recompile()
-    return gm
+    return _reordered(gm, ordered)
 
 
 __all__ = [
@@ -84,14 +85,6 @@ __all__ = [
     "topo_sort",
     "validate_partition",
 ]
-
-NodeList = list[Node]
-NodeSet = set[Node]
-
-
-def topo_sort(nodes: NodeList) -> NodeList:
-    """Return `nodes` in an order that puts each node behind its inputs, as close to the given order as possible."""
-    return sorted_topologically(nodes)
 
 
 def validate_partition(partition: NodeList) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -78,21 +79,16 @@ class GraphCosts:
     @property
     def by_module(self) -> dict[str, Cost]:
         """The cost of the nodes of each module, without modules inside it, in the order of execution."""
-        found: dict[str, Cost] = {}
-        for each in self.nodes:
-            found[each.module] = found.get(each.module, Cost()) + each.cost
-        return found
+        return summed((each.module, each.cost) for each in self.nodes)
 
     @property
     def by_module_and_inside(self) -> dict[str, Cost]:
         """The cost of each module with everything inside it. The outermost module has the path ""."""
-        found: dict[str, Cost] = {}
+        found = []
         for path, cost in self.by_module.items():
-            parts = path.split(".") if path else []
-            for depth in range(len(parts) + 1):
-                outer = ".".join(parts[:depth])
-                found[outer] = found.get(outer, Cost()) + cost
-        return found
+            found.append(("", cost))
+            found += [(outer, cost) for outer in accumulate(path.split("."), "{}.{}".format) if outer]
+        return summed(found)
 
     @property
     def uncounted(self) -> tuple[str, ...]:
@@ -102,6 +98,14 @@ class GraphCosts:
     def table(self) -> str:
         """Write a table, a line a module and one for the whole."""
         return cost_table([*((path or "(root)", cost) for path, cost in self.by_module.items()), ("total", self.total)])
+
+
+def summed(costs: Iterable[tuple[str, Cost]]) -> dict[str, Cost]:
+    """Add the costs of each name, in the order of the first of each."""
+    found: dict[str, Cost] = {}
+    for name, cost in costs:
+        found[name] = found.get(name, Cost()) + cost
+    return found
 
 
 def graph_costs(module: nn.Module, *args: Any, propagation: Propagation = "meta") -> GraphCosts:
@@ -115,11 +119,8 @@ def graph_costs(module: nn.Module, *args: Any, propagation: Propagation = "meta"
 def costs_of_values(values: GraphValues) -> GraphCosts:
     """Return the cost of a graph from the shapes of its values."""
     counted: set[int] = set()  # parameters that an earlier node read
-    found = []
-    for node in values.graph.nodes:
-        if node.op in CALLABLE_NODE_OPS:
-            found.append(_node_cost(node, values, counted))
-    return GraphCosts(values, tuple(found))
+    calls = [node for node in values.graph.nodes if node.op in CALLABLE_NODE_OPS]
+    return GraphCosts(values, tuple([_node_cost(node, values, counted) for node in calls]))
 
 
 def module_path(node: Node) -> str:
@@ -182,7 +183,7 @@ def _bytes(node: Node, call: OperatorCall, values: GraphValues) -> tuple[int, in
         return (_nbytes(given), 0) if call.name in ("item", "tolist", "localscalardense") else (0, 0)
     known = {spec.storage for spec in given}
     new = [spec for spec in results if spec.storage not in known]
-    if not new and not (results and is_in_place(node, call.module)):
+    if not new and not is_in_place(node, call.module):
         return 0, 0  # views, and operators that return their argument
     written = 0 if call.name in _NEVER_WRITTEN else _nbytes(new or results)
     state = _state_read(call, values)
@@ -230,7 +231,6 @@ def parameters_read(node: Node, values: GraphValues) -> Iterator[torch.Tensor]:
     for reader in node.all_input_nodes:
         if reader.op == "get_attr":
             owner, _, name = str(reader.target).rpartition(".")
-            holder = values.modules.get(owner)
-            found = getattr(holder, name, None)
+            found = getattr(values.modules.get(owner), name, None)
             if isinstance(found, nn.Parameter):
                 yield found

@@ -63,12 +63,10 @@ softmin""",
 }
 _BATCH_NORMS = ("batchnorm", "nativebatchnorm", "nativebatchnormlegit", "cudnnbatchnorm", "syncbatchnorm",
                 "batchnormwithupdate", "nativebatchnormlegitnotraining", "batchnormnoupdate")  # fmt: skip
-_ATTENTION = ("scaleddotproductattention", "scaleddotproductflashattention", "scaleddotproductefficientattention",
-              "scaleddotproductcudnnattention", "scaleddotproductflashattentionforcpu", "flexattention",
-              "scaleddotproductfusedattentionoverrideable")  # fmt: skip
-_ATTENTION_BACKWARD = ("scaleddotproductflashattentionbackward", "scaleddotproductefficientattentionbackward",
-                       "scaleddotproductcudnnattentionbackward",
-                       "scaleddotproductflashattentionforcpubackward", "flexattentionbackward")  # fmt: skip
+_WITH_BACKWARD = ("scaleddotproductflashattention", "scaleddotproductefficientattention", "flexattention",
+                  "scaleddotproductcudnnattention", "scaleddotproductflashattentionforcpu")  # fmt: skip
+_ATTENTION = ("scaleddotproductattention", "scaleddotproductfusedattentionoverrideable", *_WITH_BACKWARD,
+              *(f"{name}backward" for name in _WITH_BACKWARD))  # fmt: skip
 # The number of operations of each unit in a step, besides the products.
 _RECURRENT = {"lstm": 9, "lstmcell": 9, "gru": 8, "grucell": 8, "rnn": 2, "rnncell": 2}
 _UNFUSED_ATTENTION = ("flashattentionforward", "efficientattentionforward", "flashattentionbackward",
@@ -145,28 +143,15 @@ def _convolution_backward(call: OperatorCall) -> int:
 
 
 def _attention(call: OperatorCall) -> int:
-    query, key, value = (operand(call, place, name) for place, name in enumerate(("query", "key", "value")))
-    return _attention_products(query.shape, key.shape, value.shape, 1, 1)
-
-
-def _attention_products(query: Any, key: Any, value: Any, with_scores: int, with_values: int) -> int:
-    pairs = prod(query[:-1]) * key[-2]
-    return int(2 * pairs * (with_scores * query[-1] + with_values * value[-1]))
-
-
-def _attention_backward(call: OperatorCall) -> int:
-    # The backward computes the scores again, and each of the two products has two gradients.
-    first = 0 if call.name.startswith("flex") else 1
-    query, key, value = (operand(call, first + place).shape for place in range(3))
-    return _attention_products(query, key, value, 3, 2)
-
-
-def _unfused_attention(call: OperatorCall) -> int:
-    # Length and heads have the other order here.
     is_gradient = call.name.endswith("backward")
-    query, key, value = (operand(call, place + is_gradient).shape for place in range(3))
-    pairs = prod(query[:-1]) * key[-3]
-    return int(2 * pairs * (3 * query[-1] + 2 * value[-1] if is_gradient else query[-1] + value[-1]))
+    first = int(is_gradient and not call.name.startswith("flex"))
+    names = ("query", "key", "value")
+    query, key, value = (operand(call, first + place, name).shape for place, name in enumerate(names))
+    # Length and heads have the other order in the operators that are not fused.
+    pairs = prod(query[:-1]) * key[-3 if call.name in _UNFUSED_ATTENTION else -2]
+    # The backward computes the scores again, and each of the two products has two gradients.
+    with_scores, with_values = (3, 2) if is_gradient else (1, 1)
+    return int(2 * pairs * (with_scores * query[-1] + with_values * value[-1]))
 
 
 def _batch_norm(call: OperatorCall) -> int:
@@ -182,12 +167,8 @@ def _batch_norm(call: OperatorCall) -> int:
 def _pooling(call: OperatorCall) -> int:
     size = operand(call, 1, "kernel_size")
     dimensions = int(call.name.partition("pool")[2][:1] or 1)
-    window = prod(size) if isinstance(size, (tuple, list)) and len(size) > 1 else _number(size) ** dimensions
-    return _elements(call.result) * window
-
-
-def _number(size: Any) -> int:
-    return int(size[0] if isinstance(size, (tuple, list)) else size)
+    sizes = list(size) if isinstance(size, (tuple, list)) else [size]
+    return int(_elements(call.result) * (prod(sizes) if len(sizes) > 1 else sizes[0] ** dimensions))
 
 
 def _interpolation(call: OperatorCall) -> int:
@@ -211,13 +192,8 @@ def _recurrent(gates: int) -> Formula:
 
 
 def _recurrent_layer(call: OperatorCall) -> int:
-    steps, products = prod(_shape(call, 0)[:-1]), prod(_shape(call, 1)) + prod(_shape(call, 2))
-    return int(2 * steps * products)
-
-
-def _shape(call: OperatorCall, position: int) -> tuple[int, ...]:
-    found: TensorSpec = call.args[position]
-    return found.shape
+    steps, *weights = [each.shape for each in call.args[:3]]
+    return int(2 * prod(steps[:-1]) * sum(map(prod, weights)))
 
 
 def _summed_rows(call: OperatorCall) -> int:
@@ -258,9 +234,7 @@ def _table() -> dict[str, Formula]:
     enter("conv1d conv2d conv3d convtranspose1d convtranspose2d convtranspose3d", _convolution)
     enter("convolution cudnnconvolution convolutionoverrideable slowconv2dforward mkldnnconvolution", _convolution)
     enter(["convolutionbackward"], _convolution_backward)
-    enter(_ATTENTION, _attention)
-    enter(_ATTENTION_BACKWARD, _attention_backward)
-    enter(_UNFUSED_ATTENTION, _unfused_attention)
+    enter((*_ATTENTION, *_UNFUSED_ATTENTION), _attention)
     enter(["multiheadattention"], _multihead_attention)
     for dimension in "123":
         enter([f"maxpool{dimension}d", f"avgpool{dimension}d", f"maxpool{dimension}dwithindices"], _pooling)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from fxcore.node import Node
 from fxcore.transforms.analysis.costs import aligned, module_path
@@ -52,16 +53,12 @@ def activation_memory(values: GraphValues) -> ActivationMemory:
     """
     nodes = tuple(values.graph.nodes)
     born, died = _lifetimes(nodes, values)
-    sizes = _sizes(nodes, values)
+    sizes = {spec.storage: spec.storage_bytes for node in nodes for spec in values.tensors(node)}
     changes = [0] * (len(nodes) + 1)
     for storage, (place, _) in born.items():
         changes[place] += sizes[storage]
         changes[died[storage] + 1] -= sizes[storage]
-    live = []
-    current = 0
-    for change in changes[:-1]:
-        current += change
-        live.append(current)
+    live = list(accumulate(changes[:-1]))
     peak = live.index(max(live)) if live else 0
     held: dict[Node, int] = {}
     for storage, (place, node) in born.items():
@@ -88,7 +85,3 @@ def _lifetimes(nodes: tuple[Node, ...], values: GraphValues) -> tuple[dict[int, 
             end = len(nodes) - 1 if is_input else last_read[node]
             died[spec.storage] = max(died.get(spec.storage, 0), end)
     return born, died
-
-
-def _sizes(nodes: tuple[Node, ...], values: GraphValues) -> dict[int, int]:
-    return {spec.storage: spec.storage_bytes for node in nodes for spec in values.tensors(node)}

@@ -11,8 +11,8 @@ from torch import nn
 from fxcore.node import Node
 from fxcore.operators.effects import effects_of
 
-# Other names of Python's operators.
-_OF_PYTHON = {
+# Other names of operators, of Python's first.
+_OTHER_NAMES = {
     "truediv": "div",
     "floordiv": "floordivide",
     "mod": "remainder",
@@ -20,9 +20,6 @@ _OF_PYTHON = {
     "or": "bitwiseor",
     "xor": "bitwisexor",
     "invert": "bitwisenot",
-    "concat": "cat",
-}
-_OTHER_NAMES = {
     "multiply": "mul",
     "divide": "div",
     "truedivide": "div",
@@ -93,7 +90,7 @@ def _name_in_python(name: str) -> str:
     short = name.strip("_")
     if short.startswith("i") and short[1:] in _IN_PLACE:
         short = short[1:]
-    return _plain(_OF_PYTHON.get(short, short))
+    return _plain(short)
 
 
 def _plain(name: str) -> str:

@@ -100,9 +100,7 @@ def profile(
     # As timeit does, because garbage of other code must not count.
     with torch.no_grad(), gc_paused():
         for number in (progress or iter)(range(warmup + repeats)):
-            timer.start(is_counted=number >= warmup)
-            timer.run(*args)
-            timer.stop()
+            timer.measure(args, is_counted=number >= warmup)
         kernel_seconds = _kernel_seconds(module, args) if kernels else {}
     nodes = tuple(
         NodeTime(node, module_path(node), tuple(seconds), kernel_seconds.get(node.name))
@@ -122,14 +120,12 @@ class _Timer(Interpreter):
         self._began = 0.0
         self._node: Node
 
-    def start(self, *, is_counted: bool) -> None:
-        """Begin a run."""
+    def measure(self, args: tuple[Any, ...], *, is_counted: bool) -> None:
+        """Run the graph once."""
         self._is_counted = is_counted
         self._began = time.perf_counter()
-
-    def stop(self) -> None:
-        """End a run."""
-        if self._is_counted:
+        self.run(*args)
+        if is_counted:
             self.whole.append(time.perf_counter() - self._began)
 
     def run_node(self, n: Node) -> Any:
@@ -180,19 +176,13 @@ _MARK = "node: "
 def _kernel_seconds(module: nn.Module, args: tuple[Any, ...]) -> dict[str, float]:
     """Map the name of each node to the time of the operators inside it, on the device if there is one."""
     is_cuda = _waits_for(module, args) is not None
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if is_cuda:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    with torch.profiler.profile(activities=activities) as profiler:
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA] if is_cuda else [kinds.CPU]) as profiler:
         _Annotated(module).run(*args)
     found: dict[str, float] = {}
     for event in profiler.events():
         if event.name.startswith(_MARK) and "CUDA" not in str(event.device_type):
             name = event.name.removeprefix(_MARK)
-            seconds = sum(_seconds_of(child, is_cuda) for child in event.cpu_children)
-            found[name] = found.get(name, 0.0) + seconds
+            times = [child.device_time_total if is_cuda else child.cpu_time_total for child in event.cpu_children]
+            found[name] = found.get(name, 0.0) + sum(times) * 1e-6
     return found
-
-
-def _seconds_of(event: Any, is_cuda: bool) -> float:
-    return float(event.device_time_total if is_cuda else event.cpu_time_total) * 1e-6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -136,14 +136,12 @@ def roofline(costs: GraphCosts, times: GraphProfile, peaks: Peaks) -> Roofline:
     Raises ValueError if costs and times are of different graphs.
     """
     cost_of = {each.node.name: each.cost for each in costs.nodes}
-    return Roofline(peaks, tuple(_points(cost_of, times, peaks)))
-
-
-def _points(cost_of: dict[str, Cost], times: GraphProfile, peaks: Peaks) -> Iterable[RooflinePoint]:
+    points = []
     for each in times.nodes:
         cost = cost_of.get(each.node.name)
         if cost is None:
             raise ValueError(f"the node {each.node.name!r} was timed and has no costs: these are two graphs")
         if cost.flops or cost.bytes:
-            is_bound_by_memory = cost.intensity < peaks.ridge
-            yield RooflinePoint(each.node, each.module, cost, each.median, peaks.attainable(cost), is_bound_by_memory)
+            is_bound_by_memory, least = cost.intensity < peaks.ridge, peaks.attainable(cost)
+            points.append(RooflinePoint(each.node, each.module, cost, each.median, least, is_bound_by_memory))
+    return Roofline(peaks, tuple(points))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fxcore.transforms.analysis.costs import Cost, GraphCosts, aligned, cost_table, parameters_read
+from fxcore.transforms.analysis.costs import Cost, GraphCosts, aligned, cost_table, parameters_read, summed
 from fxcore.transforms.analysis.memory import activation_memory
 
 
@@ -29,22 +29,15 @@ class GraphStatistics:
 
 def graph_statistics(costs: GraphCosts) -> GraphStatistics:
     """Count the operators and parameters of a graph."""
-    by_operator: dict[str, Cost] = {}
-    for each in costs.nodes:
-        by_operator[each.operator] = by_operator.get(each.operator, Cost()) + each.cost
+    by_operator = summed((each.operator, each.cost) for each in costs.nodes)
     read = {id(each): each for node in costs.values.graph.nodes for each in parameters_read(node, costs.values)}
     parameters = Counter[str]()
     for parameter in read.values():
         parameters[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
     size = sum(parameter.numel() * parameter.element_size() for parameter in read.values())
-    return GraphStatistics(
-        Counter(each.operator for each in costs.nodes),
-        by_operator,
-        parameters,
-        size,
-        costs.total,
-        activation_memory(costs.values).peak,
-    )
+    counts = Counter(each.operator for each in costs.nodes)
+    peak = activation_memory(costs.values).peak
+    return GraphStatistics(counts, by_operator, parameters, size, costs.total, peak)
 
 
 def statistics_difference(expected: GraphStatistics, obtained: GraphStatistics) -> str:

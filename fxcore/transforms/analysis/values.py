@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
@@ -19,7 +19,7 @@ from fxcore.errors import InterpreterError
 from fxcore.graph import Graph
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
-from fxcore.node_data.arguments import map_aggregate
+from fxcore.node_data.arguments import map_aggregate, map_values
 from fxcore.passes.tools_common import CALLABLE_NODE_OPS
 from fxcore.state.packed_parameters import packed_tensors
 from fxcore.state.storage import wrapped_tensors
@@ -85,12 +85,9 @@ class GraphValues:
 
     def call(self, node: Node) -> OperatorCall:
         """Return the call of a node, with specs for its arguments."""
-        args, kwargs = (map_aggregate(part, self._spec) for part in (node.args, node.kwargs))
+        args, kwargs = (map_values(part, self.results.get) for part in (node.args, node.kwargs))
         module = self.modules.get(node.target) if node.op == "call_module" else None
         return OperatorCall(formula_name(node, module), args, kwargs, self.results.get(node), module)
-
-    def _spec(self, leaf: Any) -> Any:
-        return self.results.get(leaf) if isinstance(leaf, Node) else leaf
 
 
 def tensors_in(value: Any) -> list[TensorSpec]:
@@ -105,10 +102,7 @@ def tensors_in(value: Any) -> list[TensorSpec]:
 
 
 def propagate(
-    module: nn.Module,
-    *args: Any,
-    propagation: Propagation = "meta",
-    knows: Callable[[str], bool] = lambda name: True,
+    module: nn.Module, *args: Any, propagation: Propagation = "meta", knows: Callable[[str], bool] = lambda name: True
 ) -> GraphValues:
     """Run a graph module once on copies of its state and inputs, and describe the value of every node.
 
@@ -166,14 +160,12 @@ def _example(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor) or type(leaf).__name__ == "TensorMetadata":
         stride = leaf.stride() if isinstance(leaf, torch.Tensor) else leaf.stride
         sizes, steps = ([concrete(size) for size in numbers] for numbers in (leaf.shape, stride))
-        return torch.empty_strided(sizes, steps or _contiguous(sizes), dtype=leaf.dtype, device="meta")
+        if not steps:
+            return torch.empty(sizes, dtype=leaf.dtype, device="meta")
+        return torch.empty_strided(sizes, steps, dtype=leaf.dtype, device="meta")
     if isinstance(leaf, (tuple, list)):
         return type(leaf)(map(_example, leaf))
     return concrete(leaf) if isinstance(leaf, torch.SymInt) else leaf
-
-
-def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(prod(sizes[place + 1 :]) for place in range(len(sizes)))
 
 
 def _copies(
@@ -251,12 +243,10 @@ class _Recorder(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         self.current = n
+        called = self.values.modules.get(n.target) if n.op == "call_module" else None
         if n.op == "call_function" and getattr(n.target, "namespace", None) == "c10d":
             result = _exchanged(n.target, self.fetch_args_kwargs_from_env(n)[0])
-            self.values.results[n] = self.described(result)
-            return result
-        called = self.values.modules.get(n.target) if n.op == "call_module" else None
-        if n.op in CALLABLE_NODE_OPS and not self._knows(formula_name(n, called)):
+        elif n.op in CALLABLE_NODE_OPS and not self._knows(formula_name(n, called)):
             calls = self.values.inner_calls[n] = []
             with _CallRecorder(self.spec, calls):
                 result = super().run_node(n)
@@ -269,8 +259,6 @@ class _Recorder(Interpreter):
 
     def described(self, value: Any) -> Any:
         """Return a structure with a spec in place of each tensor."""
-        if isinstance(value, torch.Tensor):
-            return self.spec(value)
         return map_aggregate(value, lambda leaf: self.spec(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
     def spec(self, tensor: torch.Tensor) -> TensorSpec:
@@ -283,9 +271,7 @@ class _Recorder(Interpreter):
         try:
             storage = tensor.untyped_storage()
             reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # of torch
-            if reference.cdata not in self._storages:
-                self._storages[reference.cdata] = (next(self._numbers), reference)
-            number = self._storages[reference.cdata][0]
+            number, _ = self._storages.setdefault(reference.cdata, (next(self._numbers), reference))
             stride = tuple(map(concrete, tensor.stride()))
             return TensorSpec(shape, stride, tensor.dtype, number, concrete(storage.nbytes()))
         except (NotImplementedError, RuntimeError):  # sparse and other layouts have no storage
@@ -293,8 +279,7 @@ class _Recorder(Interpreter):
 
     def describe_state(self, module: nn.Module, copied: nn.Module) -> None:
         """Note the storages of parameters and buffers. They are no activations."""
-        pairs = zip(_state_of(module), _state_of(copied), strict=True)
-        for original, duplicate in pairs:
+        for original, duplicate in zip(_state_of(module), _state_of(copied), strict=True):
             spec = self.spec(duplicate)
             self.values.state_specs[id(original)] = spec
             self.values.state_storages.add(spec.storage)

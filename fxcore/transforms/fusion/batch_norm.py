@@ -14,6 +14,7 @@ from fxcore.errors import EvalModeError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.node_data.purity import called_module
 from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 from fxcore.transforms.fusion.calls import (
@@ -117,15 +118,12 @@ def _reason_against(norm: NormCall, layer: LayerCall) -> str | None:
         return f"the result of {place} has {dimensions} dimensions, of which it normalises the second, not the last"
     if not layer.is_linear and dimensions not in (None, layer.weight.dim()):
         return f"the result of {place} has no batch, so that it does not normalise channels"
-    hooked = [each for each in (layer.module, _norm_module(norm)) if each is not None and has_hooks(each)]
+    owner = norm.node.graph.owning_module
+    modules = (layer.module, called_module(norm.node, owner) if norm.node.op == "call_module" else None)
+    hooked = [each for each in modules if each is not None and has_hooks(each)]
     if hooked:
         return f"the {type(hooked[0]).__name__} has hooks, which would no longer run or see other values"
     return None
-
-
-def _norm_module(norm: NormCall) -> nn.Module | None:
-    owner = norm.node.graph.owning_module
-    return get_attribute(owner, str(norm.node.target)) if norm.node.op == "call_module" else None
 
 
 def _dimensions(node: Node) -> int | None:
@@ -149,9 +147,8 @@ def _reason_against_group(pairs: Pairs, uses: StateUses, written: set[int]) -> s
         others = (uses.readers(layer.weight) | uses.readers(layer.bias)) - {layer.module}
     else:
         chains = list(_chains(layer))
-        readers = [
-            uses.readers(get_attribute(layer.node.graph.owning_module, str(chain[-1].target))) for chain in chains
-        ]
+        owner = layer.node.graph.owning_module
+        readers = [uses.readers(get_attribute(owner, str(chain[-1].target))) for chain in chains]
         users = [set(node.users) for chain in chains for node in chain]
         others = set().union(*readers, *users) - {layer.node, *(node for chain in chains for node in chain)}
     return f"the weights of {place} are read elsewhere, too" if others else None
@@ -228,7 +225,9 @@ def _with_state(layer: nn.Module, weight: nn.Parameter, bias: nn.Parameter) -> n
 def _set_state(layer: LayerCall, weight: nn.Parameter, bias: nn.Parameter, gm: GraphModule) -> None:
     """Let the call of a function read new weights, in places of their own."""
     node, names = layer.node, layer.names
-    stem = _stem(layer)
+    # Named after the module that the old weights lie in.
+    parent = str(next(_chains(layer))[-1].target).rpartition(".")[0]
+    stem = f"{parent or node.name}_fused"
     for name, value in (("weight", weight), ("bias", bias)):
         path = free_name(gm, f"{stem}_{name}")
         set_attribute(gm, path, value)
@@ -241,12 +240,6 @@ def _set_state(layer: LayerCall, weight: nn.Parameter, bias: nn.Parameter, gm: G
             node.args = (*node.args, read)
         else:
             node.update_kwarg(name, read)
-
-
-def _stem(layer: LayerCall) -> str:
-    """Name new weights after the module that the old ones lie in."""
-    parent = str(next(_chains(layer))[-1].target).rpartition(".")[0]
-    return f"{parent or layer.node.name}_fused"
 
 
 def _erase_unread(gm: GraphModule) -> None:

@@ -17,22 +17,6 @@ from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.operators.kinds import overload_behind
 from fxcore.passes.infra.working_copy import Report
 
-__all__ = [
-    "LAYERS",
-    "NORMS",
-    "Fused",
-    "FusionReport",
-    "LayerCall",
-    "NormCall",
-    "StateUses",
-    "argument",
-    "has_hooks",
-    "is_layer_function",
-    "layer_call",
-    "norm_call",
-    "place_of",
-]
-
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, *TRANSPOSED)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -148,9 +132,8 @@ def layer_call(node: Any, gm: GraphModule, layers: tuple[type[nn.Module], ...] =
             return None
         is_linear = isinstance(module, nn.Linear)
         groups = 1 if is_linear else module.groups
-        return LayerCall(
-            node, module, (), module.weight, module.bias, is_linear, isinstance(module, TRANSPOSED), groups
-        )
+        is_transposed = isinstance(module, TRANSPOSED)
+        return LayerCall(node, module, (), module.weight, module.bias, is_linear, is_transposed, groups)
     function = overload_behind(node.target)
     names = _layer_functions().get(function) if node.op == "call_function" else None
     if names is None:

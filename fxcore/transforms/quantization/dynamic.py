@@ -25,14 +25,8 @@ from fxcore.transforms.quantization.observers import MakeObserver, weight_observ
 
 __all__ = ["QuantizeDynamic"]
 
-_QUANTIZED: dict[type[nn.Module], Any] = {
-    nn.Linear: nnqd.Linear,
-    nn.LSTM: nnqd.LSTM,
-    nn.GRU: nnqd.GRU,
-    nn.LSTMCell: nnqd.LSTMCell,
-    nn.GRUCell: nnqd.GRUCell,
-    nn.RNNCell: nnqd.RNNCell,
-}
+_NAMES = ("Linear", "LSTM", "GRU", "LSTMCell", "GRUCell", "RNNCell")
+_QUANTIZED: dict[type[nn.Module], Any] = {getattr(nn, name): getattr(nnqd, name) for name in _NAMES}
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ QUANTIZED: Mapping[type[nn.Module], Any] = {
 _FUNCTIONS = frozenset(
     {*(name.lower() for name in _NAMES), "convolution", "addmm", "mm", "matmul", "embedding", "embeddingbag"}
 )
+_AFFINE = {torch.per_tensor_symmetric: torch.per_tensor_affine, torch.per_channel_symmetric: torch.per_channel_affine}
 _FUNCTION = "the graph calls a function with its weight, and only modules are replaced; trace the model with its layers"
 
 
@@ -177,7 +178,7 @@ def reference_of(module: nn.Module, make_observer: MakeObserver) -> nn.Module:
         observer.ch_axis = 1  # the axis of output channels
     observer(core.weight)
     scale, zero_point = observer.calculate_qparams()
-    parameters = {"qscheme": _affine(observer.qscheme), "dtype": observer.dtype, "scale": scale}
+    parameters = {"qscheme": _AFFINE.get(observer.qscheme, observer.qscheme), "dtype": observer.dtype, "scale": scale}
     parameters["zero_point"] = zero_point
     if observer.qscheme in (torch.per_channel_affine, torch.per_channel_symmetric):
         parameters["axis"] = observer.ch_axis
@@ -189,11 +190,3 @@ def reference_of(module: nn.Module, make_observer: MakeObserver) -> nn.Module:
         joined._modules = {**module._modules, "0": made}
         made = joined
     return made.train(module.training)
-
-
-def _affine(scheme: torch.qscheme) -> torch.qscheme:
-    symmetric = {
-        torch.per_tensor_symmetric: torch.per_tensor_affine,
-        torch.per_channel_symmetric: torch.per_channel_affine,
-    }
-    return symmetric.get(scheme, scheme)

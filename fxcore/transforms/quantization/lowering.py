@@ -52,10 +52,6 @@ class LowerQuantized(QuantizingPass):
         return lowered, left
 
 
-def _is_quantize(node: Any) -> bool:
-    return isinstance(node, Node) and node.op == "call_function" and node.target is torch.quantize_per_tensor
-
-
 def _is_reference(node: Node, gm: GraphModule) -> bool:
     module = get_attribute(gm, str(node.target))
     return type(module) in QUANTIZED and hasattr(core_of(module), "get_quantized_weight")
@@ -75,7 +71,7 @@ def _quantized_source(value: Any, reader: Node, storage: SharedStorage) -> Node 
 def _reason_against(node: Node, storage: SharedStorage, gm: GraphModule) -> str | None:
     if _quantized_source(node.args[0], node, storage) is None:
         return "what it takes is not quantized"
-    if [_is_quantize(user) for user in node.users] != [True]:
+    if [user.target for user in node.users] != [torch.quantize_per_tensor]:
         return "what it gives is not quantized, or read before it is"
     layer: Any = get_attribute(gm, str(node.target))
     engine = torch.backends.quantized.engine

@@ -6,12 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
-from torch.ao.quantization.observer import (
-    HistogramObserver,
-    MinMaxObserver,
-    MovingAverageMinMaxObserver,
-    PerChannelMinMaxObserver,
-)
+from torch.ao.quantization import observer
 
 from fxcore.errors import PassArgumentError
 
@@ -20,7 +15,7 @@ __all__ = ["MakeObserver", "PercentileObserver", "activation_observer", "weight_
 MakeObserver = Callable[[], Any]
 
 
-class PercentileObserver(MinMaxObserver):
+class PercentileObserver(observer.MinMaxObserver):
     """An observer of the range of most values, so that a few outliers do not decide the scale.
 
     Each batch has a range, and the widest range counts. In large batches, the observer looks at every n-th value.
@@ -48,9 +43,9 @@ class PercentileObserver(MinMaxObserver):
 
 
 _ACTIVATIONS: dict[str, Any] = {
-    "histogram": HistogramObserver,
-    "minmax": MinMaxObserver,
-    "moving_average": MovingAverageMinMaxObserver,
+    "histogram": observer.HistogramObserver,
+    "minmax": observer.MinMaxObserver,
+    "moving_average": observer.MovingAverageMinMaxObserver,
     "percentile": PercentileObserver,
 }
 
@@ -72,7 +67,7 @@ def activation_observer(
 def weight_observer(kind: Literal["per_channel", "per_tensor"] = "per_channel", **options: Any) -> MakeObserver:
     """Return a maker of observers of weights, with eight signed bits, symmetric around zero."""
     if kind == "per_tensor":
-        return lambda: MinMaxObserver(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, **options)
+        return lambda: observer.MinMaxObserver(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, **options)
     if kind != "per_channel":
         raise PassArgumentError(f"weights are quantized per_channel or per_tensor, not {kind!r}")
-    return lambda: PerChannelMinMaxObserver(dtype=torch.qint8, qscheme=torch.per_channel_symmetric, **options)
+    return lambda: observer.PerChannelMinMaxObserver(dtype=torch.qint8, qscheme=torch.per_channel_symmetric, **options)

@@ -12,6 +12,7 @@ from torch import nn
 
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
+from fxcore.state.packed_parameters import packed_tensors
 from fxcore.transforms.quantization.layers import Skip
 from fxcore.transforms.quantization.static import ObservedRun, fused, quantizable
 
@@ -109,21 +110,11 @@ def state_bytes(module: nn.Module) -> int:
     # Keeps the tensors themselves, because a new object may get the id of a deleted one.
     seen: dict[int, torch.Tensor] = {}
     for each in module.modules():
-        for tensor in (*each._parameters.values(), *each._buffers.values(), *_packed(each)):
+        packed = [tensor for _, tensor in packed_tensors(each)]
+        for tensor in (*each._parameters.values(), *each._buffers.values(), *packed):
             if tensor is not None:
                 seen[id(tensor)] = tensor
     return sum(map(_bytes_of, seen.values()))
-
-
-def _packed(module: nn.Module) -> Iterable[torch.Tensor]:
-    """Return the weights that a quantized layer of torch keeps in a form of its engine."""
-    read = getattr(module, "_weight_bias", None)
-    if isinstance(getattr(module, "_packed_params", None), nn.Module):  # the inner module has the weights
-        return ()
-    if read is None or not type(module).__module__.startswith("torch.ao.nn."):
-        return ()
-    packed: tuple[torch.Tensor, ...] = read()
-    return packed
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:

@@ -149,13 +149,8 @@ def _quantize_value(value: Node, observer: Any, gm: GraphModule) -> None:
     with gm.graph.inserting_after(quantized):
         restored = gm.graph.call_method("dequantize", (quantized,))
     if value.op == "placeholder":
-        _after_placeholders(quantized, restored, gm)
+        gm.graph.find_nodes(op="placeholder")[-1].append(quantized)
+        quantized.append(restored)
     restored.meta = dict(value.meta)
     for reader in readers:
         reader.replace_input_with(value, restored)
-
-
-def _after_placeholders(quantized: Node, restored: Node, gm: GraphModule) -> None:
-    last = gm.graph.find_nodes(op="placeholder")[-1]
-    last.append(quantized)
-    quantized.append(restored)

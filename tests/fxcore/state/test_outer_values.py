@@ -10,15 +10,16 @@ import weakref
 import pytest
 import torch
 
+from fxcore.state.containers import names_of
 from fxcore.state.outer_values import (
     NO_RAW,
     OuterValue,
     OuterValues,
     WatchedObject,
     frozen,
+    held_by,
     is_immutable,
     is_watched_class,
-    names_by,
     shown_frozen,
     takes_attributes,
 )
@@ -118,7 +119,7 @@ def test_reads_are_watched_on_classes_of_users_that_take_attributes(kind, takes,
 
 def value_of(holder, name, value):
     raw = value if is_immutable(value) else NO_RAW
-    by = functools.partial(names_by, weakref.ref(holder))
+    by = functools.partial(held_by, weakref.ref(holder), names_of)
     return OuterValue(by, name, f"holder.{name}", frozen(value), raw, [value_of.__code__], 1)
 
 

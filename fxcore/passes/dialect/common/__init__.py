@@ -1,7 +1,5 @@
 """Passes for graphs of any family of operators."""
 
-from __future__ import annotations
-
 from fxcore.lazy_submodules import on_demand
 
 __getattr__ = on_demand(__name__)

@@ -72,32 +72,24 @@ class CSEPass(PassBase):
 
     def _key(self, node: Node, copies: dict[Node, Node]) -> Any | None:
         """Return the key that equal nodes share; None for a node that must stay."""
-        if self._is_banned(node):
+        if getattr(node.target, "overloadpacket", node.target) in self.banned_ops:
             return None
         leaves, structure = pytree.tree_flatten((node.args, node.kwargs))
-        key = (
-            node.op,
-            node.target,
-            tuple([_leaf_key(copies.get(leaf, leaf) if isinstance(leaf, Node) else leaf) for leaf in leaves]),
-            str(structure),
-        )
+        values = [copies.get(leaf, leaf) if isinstance(leaf, Node) else leaf for leaf in leaves]
+        key = (node.op, node.target, tuple(map(_leaf_key, values)), str(structure))
         try:
             hash(key)
         except TypeError:  # for example, an unhashable list in the attributes of a leaf
             return None
         return key
 
-    def _is_banned(self, node: Node) -> bool:
-        return getattr(node.target, "overloadpacket", node.target) in self.banned_ops
-
 
 def _may_be_one(first: Node, node: Node, storage: SharedStorage) -> bool:
     """Return whether two equal calls may become one, because no reader can tell their memory or their age apart."""
     if any(storage.is_written_between(value, first, node) for value in node.all_input_nodes):
         return False
-    return not (storage.writers(first) or storage.writers(node)) and not (
-        storage.is_returned(first) and storage.is_returned(node)
-    )
+    are_returned = storage.is_returned(first) and storage.is_returned(node)
+    return not (are_returned or storage.writers(first) or storage.writers(node))
 
 
 def _leaf_key(leaf: Any) -> Any:

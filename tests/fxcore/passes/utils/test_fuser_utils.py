@@ -14,7 +14,6 @@ from fxcore.passes.utils.fuser_utils import (
     fuse_as_graphmodule,
     fuse_by_partitions,
     insert_subgm,
-    sorted_topologically,
     stable_topological_sort,
     topo_sort,
     validate_partition,
@@ -54,7 +53,7 @@ def test_nodes_in_a_circle_are_refused():
     neg.args = (relu,)
 
     with pytest.raises(AssertionError, match="cycles: these nodes read one another in a circle: neg, relu"):
-        sorted_topologically(gm.graph.nodes)
+        topo_sort(list(gm.graph.nodes))
 
 
 class Model(nn.Module):
