@@ -34,6 +34,16 @@ def test_noise_is_measured_in_decibels():
     assert sqnr(signal, torch.quantize_per_tensor(signal + 0.1, 0.1, 0, torch.qint8)) == pytest.approx(20, abs=0.1)
 
 
+@pytest.mark.skipif(torch.backends.quantized.engine == "none", reason="this build has no quantized operators")
+def test_packed_weights_of_a_recurrent_layer_count():
+    model = nn.Sequential(nn.LSTM(16, 32))
+    quantized = torch.ao.quantization.quantize_dynamic(model, {nn.LSTM}, dtype=torch.qint8)
+
+    # A byte for each weight, and four for each bias.
+    assert state_bytes(quantized) == 4 * 32 * (16 + 32) + 4 * 2 * 4 * 32
+    assert state_bytes(model) == 4 * state_bytes(quantized) - 3 * 4 * 2 * 4 * 32
+
+
 def images(seed):
     """Squares of four by four pixels, of which random weights tell more than of noise."""
     squares = torch.randn(32, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
