@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch import nn
 
@@ -158,9 +158,9 @@ class JoinedGraphs(ABC):
         """Return the graph of the subject, or a graph module that calls all its graphs."""
 
     @property
-    @abstractmethod
     def operators_of(self) -> Any:
-        """The subject for questions about operators."""
+        """The subject for questions about operators: this one."""
+        return self
 
 
 class Capture(JoinedGraphs):
@@ -239,7 +239,7 @@ class Capture(JoinedGraphs):
     @property
     def range_constraints(self) -> dict[str, tuple[int | None, int | None]]:
         """The bounds of symbolic sizes by symbol; None for a missing bound."""
-        return dict(self._ranges if not isinstance(self._ranges, Unavailable) else _refuse(self._ranges))
+        return dict(_known(self._ranges))
 
     @property
     def signature(self) -> list[Signature]:
@@ -336,15 +336,13 @@ class Capture(JoinedGraphs):
         return f"<capture of {self.model_name} by {self.frontend}: {', '.join(facts)}>"
 
 
-_Fact = TypeVar("_Fact")
+_Facts = TypeVar("_Facts")
 
 
-def _known(facts: Iterable[_Fact] | Unavailable) -> Iterable[_Fact]:
-    return facts if not isinstance(facts, Unavailable) else _refuse(facts)
-
-
-def _refuse(fact: Unavailable) -> NoReturn:
-    raise CaptureError(fact.reason)
+def _known(facts: _Facts | Unavailable) -> _Facts:
+    if isinstance(facts, Unavailable):
+        raise CaptureError(facts.reason)
+    return facts
 
 
 def _signature_of(graph: fxcore.GraphModule) -> Signature:

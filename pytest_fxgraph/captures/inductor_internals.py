@@ -18,19 +18,8 @@ import torch
 
 from fxcore import interop
 from fxcore.operators.effects import effects_of
-from pytest_fxgraph.captures.kernels import (
-    COPY,
-    EXTERN,
-    FALLBACK,
-    FOREACH,
-    POINTWISE,
-    REDUCTION,
-    TEMPLATE,
-    FusedNode,
-    Kernel,
-    KernelPlan,
-    RefusedFusion,
-)
+from pytest_fxgraph.captures import kernels
+from pytest_fxgraph.captures.kernels import FusedNode, Kernel, KernelPlan, RefusedFusion
 from pytest_fxgraph.captures.torch_internals import Unavailable, part_of_torch
 from pytest_fxgraph.document.origins import Origins
 
@@ -242,15 +231,15 @@ def _no_kernels(error: Exception) -> Unavailable:
 def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) -> KernelPlan:
     """Read the kernels of a lowered graph, and of the graphs inside it, from its scheduler."""
     order = _Order.of(graph)
-    kernels, parts = _kernels(graph, order)
+    found, parts = _kernels(graph, order)
 
     @cache  # a pair is refused several times, and a kernel in several pairs
     def nodes_of(text: str) -> tuple[str, ...]:
-        found = [parts[name] for name in text.split("_") if name in parts]
-        return tuple(node.name for node in _computed_nodes(found, graph, order))
+        named = [parts[name] for name in text.split("_") if name in parts]
+        return tuple(node.name for node in _computed_nodes(named, graph, order))
 
     return KernelPlan(
-        tuple(kernels),
+        tuple(found),
         tuple(RefusedFusion(nodes_of(first), nodes_of(second), reason) for (first, second), reason in refused.items()),
         tuple(_reused(graph.wrapper_code.lines)),
         len(getattr(graph, "partition_maps", None) or ()),
@@ -275,13 +264,13 @@ class _Order:
 def _kernels(graph: Any, order: _Order) -> tuple[list[Kernel], dict[str, Any]]:
     """Return the kernels of a graph and of the graphs inside it, and the scheduler's nodes of the graph by name."""
     nodes = [*_kernel_nodes(graph.scheduler.nodes)]
-    kernels = []
+    found = []
     with _part("virtualized", "V").set_graph_handler(graph):
         for node in nodes:
-            kernels.append(_kernel(node, graph, order))
+            found.append(_kernel(node, graph, order))
             for inner in _inner_graphs(node):
-                kernels += _kernels(inner, _Order.of(inner))[0]
-    return kernels, {part.get_name(): part for node in nodes for part in node.get_nodes()}
+                found += _kernels(inner, _Order.of(inner))[0]
+    return found, {part.get_name(): part for node in nodes for part in node.get_nodes()}
 
 
 def _inner_graphs(node: Any) -> list[Any]:
@@ -313,14 +302,14 @@ def _kernel(node: Any, graph: Any, order: _Order) -> Kernel:
 
 def _kind(node: Any, parts: Sequence[Any]) -> str:
     if type(node).__name__ == "ForeachKernelSchedulerNode":
-        return FOREACH
+        return kernels.FOREACH
     if node.is_template():
-        return TEMPLATE
+        return kernels.TEMPLATE
     if node.is_extern():
-        return FALLBACK if isinstance(node.node, _part("ir", "FallbackKernel")) else EXTERN
+        return kernels.FALLBACK if isinstance(node.node, _part("ir", "FallbackKernel")) else kernels.EXTERN
     if node.is_reduction():
-        return REDUCTION
-    return COPY if all(map(_copies, parts)) else POINTWISE
+        return kernels.REDUCTION
+    return kernels.COPY if all(map(_copies, parts)) else kernels.POINTWISE
 
 
 def _copies(part: Any) -> bool:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -154,11 +155,8 @@ def _followed_parameters() -> Iterator[None]:
             set_slot(made, mode.tracer, known)
         return made
 
-    nn.Parameter.__new__ = followed  # type: ignore[method-assign]  # for the length of a trace
-    try:
+    with patch.object(nn.Parameter, "__new__", followed):
         yield
-    finally:
-        nn.Parameter.__new__ = staticmethod(original)  # type: ignore[method-assign]  # as it was
 
 
 def _register_hooks(model: Any, scratch: list[torch.Tensor]) -> None:

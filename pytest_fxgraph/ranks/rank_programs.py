@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import fxcore
 from pytest_fxgraph.captures.capture import JoinedGraphs, joined_graphs
@@ -111,11 +110,6 @@ class RankPrograms(JoinedGraphs):
         """Return a graph module that calls one graph for each group of equal ranks, to be read and not to be run."""
         representatives = [self.programs[group.ranks[0]].readable for group in self.groups]
         return joined_graphs({"graph": representatives}, [f"{FRONTEND}: {self.frontend}", *self._notes()])
-
-    @property
-    def operators_of(self) -> Any:
-        """The subject for questions about operators: this one."""
-        return self
 
     def _notes(self) -> list[str]:
         notes = [f"{WORLD}: {self.world.text}"]
