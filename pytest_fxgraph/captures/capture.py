@@ -12,7 +12,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.captures.kernels import Kernel
 from pytest_fxgraph.captures.places import Place
-from pytest_fxgraph.captures.torch_internals import Unavailable
+from pytest_fxgraph.captures.torch_internals import InternalsError, Unavailable, shape_facts
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES, PLACES_OF_NOTES
 from pytest_fxgraph.document.exported_ranges import bounds_as_numbers
@@ -28,6 +28,14 @@ Ranges = Mapping[str, tuple[int | None, int | None]]
 def named_bounds(ranges: Mapping[Any, Any]) -> Ranges:
     """Return torch's ranges of symbols as numbers by the symbol's name."""
     return {str(symbol): bounds_as_numbers(bounds) for symbol, bounds in ranges.items()}
+
+
+def ranges_of(graph: Any) -> Ranges | Unavailable:
+    """Return the bounds of the symbols in a graph's values; the reason if this torch keeps none."""
+    try:
+        return named_bounds(shape_facts(graph)[0])
+    except InternalsError as error:
+        return Unavailable(str(error))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def runnable_by(
     request = _request_for(frontend, model, args, kwargs, adapt)
     if request is None:
         return None
-    from pytest_fxgraph.captures.runnable import runnable_graph
+    from pytest_fxgraph.captures.ways import runnable_graph
 
     return runnable_graph(request)
 

@@ -394,9 +394,7 @@ def _message(node: fxcore.Node) -> int:
 
 
 def _moves_of_collectives(
-    before: Sequence[fxcore.Node],
-    after: Sequence[fxcore.Node],
-    sources: Mapping[fxcore.Node, Sequence[fxcore.Node]],
+    before: Sequence[fxcore.Node], after: Sequence[fxcore.Node], sources: Mapping[fxcore.Node, Sequence[fxcore.Node]]
 ) -> dict[fxcore.Node, str]:
     """Say of each collective, and of each wait for one, which other nodes it passed on its way to its place."""
     places = {node: place for place, node in enumerate(before)}
@@ -448,18 +446,12 @@ def strip_of(stages: Sequence[Stage], text: str, nodeid: str = "") -> StageStrip
     places: dict[int, int] = {}
     found = []
     for number, stage in enumerate(stages):
-        nodes = tuple(
-            StripNode(
-                node.name,
-                node.operator,
-                node.change if number else "traced",
-                tuple(places[id(each)] for each in node.made_from if id(each) in places),
-                node.scope or "",
-                node.source or "",
-            )
-            for node in stage.nodes
-        )
+        nodes = []
+        for node in stage.nodes:
+            change = node.change if number else "traced"
+            made_from = tuple(places[id(each)] for each in node.made_from if id(each) in places)
+            nodes.append(StripNode(node.name, node.operator, change, made_from, node.scope or "", node.source or ""))
         removed = tuple(places[id(node)] for node in stage.removed if id(node) in places)
-        found.append(StripStage(stage.name, nodes, removed))
+        found.append(StripStage(stage.name, tuple(nodes), removed))
         places = {id(node): place for place, node in enumerate(stage.nodes)}
     return StageStrip(nodeid, tuple(found), text)

@@ -214,7 +214,6 @@ class ModuleCalls:
 
     def _traced(self, call: _Call) -> Any:
         from pytest_fxgraph.captures.request import CaptureRequest, left_as_it_was
-        from pytest_fxgraph.captures.torch_internals import torch_logs_quiet
         from pytest_fxgraph.captures.tracing import trace_for_inputs
 
         args, kwargs = (_mapped(each, lambda leaf: leaf.value() if isinstance(leaf, _Reference) else leaf)
@@ -224,7 +223,6 @@ class ModuleCalls:
         with (
             self._functions.muted(),
             warnings_ignored(),
-            torch_logs_quiet(),
             left_as_it_was(request),
             redirect_stdout(printed),
             redirect_stderr(printed),

@@ -201,8 +201,8 @@ def _transformed(result: Any, *_: Any) -> Iterator[Any]:
 _FIXTURES: tuple[tuple[str, str, Reader, int], ...] = (
     ("pytest_fxgraph.gate.obtained", "ObtainedGraph.__init__", _golden, 1),
     ("pytest_fxgraph.gate.table_fixture", "TableExpectation._graphs_of", _exported, 1),
-    ("pytest_fxgraph.captures.capture_fixture", "FxCapture.__call__", _exported, 1),
-    ("pytest_fxgraph.captures.trace_fixture", "FxTrace.__call__", _exported, 1),
+    ("pytest_fxgraph.captures.ways", "FxCapture.__call__", _exported, 1),
+    ("pytest_fxgraph.captures.tracing", "FxTrace.__call__", _exported, 1),
     ("pytest_fxgraph.transform.fixture", "FxTransform.__call__", _transformed, 2),
     ("pytest_fxgraph.equivalence.fixture", "FxEquivalence.__call__", _exported, 1),
 )
