@@ -19,14 +19,7 @@ from pytest_fxgraph.captures.capture import Capture, named_bounds, ranges_of
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.inductor import capture_by_inductor
 from pytest_fxgraph.captures.module_paths import module_paths_noted
-from pytest_fxgraph.captures.request import (
-    Call,
-    CaptureRequest,
-    FurtherCall,
-    copied_call,
-    independent_call,
-    left_as_it_was,
-)
+from pytest_fxgraph.captures.request import CaptureRequest, FurtherCall, copied_call, independent_call, left_as_it_was
 from pytest_fxgraph.captures.state_names import (
     is_wrapper,
     named_inputs_of_aot,
@@ -211,16 +204,17 @@ def _runnable_by_dynamo(request: CaptureRequest) -> fxcore.GraphModule:
         count = f"is {len(capture.graphs)} graphs with Python between them" if capture.graphs else "has no graph"
         words = f"frontend='dynamo': {request.name} {count}, so that no graph can be run in its place; {_REMEDY}"
         raise CaptureError("\n".join([words, *told]))
-    return _rewired(request.name, capture.graphs[0], call, *runs[0], outputs)
+    return _rewired(request.name, capture.graphs[0], call, runs[0], outputs)
 
 
 def _rewired(
-    name: str, source: fxcore.GraphModule, call: Call, given: Sequence[Any], made: Sequence[Any], outputs: Any
+    name: str, source: fxcore.GraphModule, call: tuple[Any, Any], run: tuple[Sequence[Any], Sequence[Any]], outputs: Any
 ) -> fxcore.GraphModule:
     """Return a copy of Dynamo's graph with a placeholder for each leaf of the model's arguments.
 
-    `given` and `made` are the inputs and the results of the graph, and `outputs` are the model's results.
+    `run` is the inputs and the results of the graph, and `outputs` are the model's results.
     """
+    given, made = run
     graph = fxcore.Graph()
     leaves = pytree.tree_leaves((call[0], dict(call[1])))
     inputs = [(leaf, graph.placeholder(f"input_{place}")) for place, leaf in enumerate(leaves)]

@@ -169,14 +169,12 @@ def _sources(wait: fxcore.Node) -> Iterator[fxcore.Node]:
 def hidden_collective(graph_module: fxcore.GraphModule) -> fxcore.Node | None:
     """Return the first node that computes with DTensors, whose operators may hold collectives; None without one."""
     for owner, node in _calls(graph_module):
-        if node.op == "call_method" and str(node.target) in _METHODS_WITH_COLLECTIVES:
-            return node
+        is_hidden = node.op == "call_method" and str(node.target) in _METHODS_WITH_COLLECTIVES
         if node.op == "call_module":
-            if any(map(is_distributed, owner.get_submodule(str(node.target)).parameters())):
-                return node
-        elif node.op in ("call_function", "call_method") and any(
-            _holds_distributed(owner, each) for each in (node, *node.all_input_nodes)
-        ):
+            is_hidden = any(map(is_distributed, owner.get_submodule(str(node.target)).parameters()))
+        elif node.op in ("call_function", "call_method") and not is_hidden:
+            is_hidden = any(_holds_distributed(owner, each) for each in (node, *node.all_input_nodes))
+        if is_hidden:
             return node
     return None
 

@@ -22,7 +22,7 @@ from pytest_fxgraph.captures.places_of_graphs import PLACES_OF_GRAPHS
 from pytest_fxgraph.recorder.kept_graphs import KeptGraphs, reason_of, warnings_ignored
 from pytest_fxgraph.recorder.replacements import Replacements, called_instead
 from pytest_fxgraph.recorder.user_lines import name_of_model, user_line
-from pytest_fxgraph.recorder.watched_functions import WatchedFunctions
+from pytest_fxgraph.recorder.watched_functions import WatchedFunctions, document_of
 
 KIND = "module"
 _EVAL_FRAME = "torch._dynamo.eval_frame"
@@ -208,7 +208,7 @@ class ModuleCalls:
         try:
             if call.code != _code_of(call.module):
                 return "", _REPLACED
-            return self._kept.hash_of(_document_of(self._traced(call))), ""
+            return self._kept.hash_of(document_of(self._traced(call))), ""
         except Exception as error:
             return "", reason_of(error)
 
@@ -228,12 +228,6 @@ class ModuleCalls:
             redirect_stderr(printed),
         ):
             return trace_for_inputs(call.module, args, kwargs, verify=False)
-
-
-def _document_of(graph_module: Any) -> Any:
-    from pytest_fxgraph.document.builder import build_document_of_graph
-
-    return build_document_of_graph(graph_module.graph, graph_module, sources=False, graphs={})
 
 
 def _is_tensor(value: Any) -> bool:

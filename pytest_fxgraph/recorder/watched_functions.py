@@ -162,28 +162,25 @@ def _caller(but: str = "\0") -> str:
     return next((file for frame in frames() if not (file := frame.f_code.co_filename).endswith(but)), "")
 
 
-def _document_of(graph: Any, root: Any) -> Any:
+def document_of(root: Any, graph: Any = None) -> Any:
+    """Return the document of a graph without code; by default, of the graph of its root."""
     from pytest_fxgraph.document.builder import build_document_of_graph
 
-    return build_document_of_graph(graph, root, sources=False, graphs={})  # without code
+    return build_document_of_graph(root.graph if graph is None else graph, root, sources=False, graphs={})
 
 
 def _traced(graph: Any, tracer: Any, *_: Any) -> Iterator[Any]:
-    yield lambda: _document_of(graph, tracer.root)
+    yield lambda: document_of(tracer.root, graph)
 
 
 def _made(graph_module: Any, *_: Any) -> Iterator[Any]:
-    yield lambda: _document_of(graph_module.graph, graph_module)
+    yield lambda: document_of(graph_module)
 
 
 def _exported(program: Any, *_: Any) -> Iterator[Any]:
     from pytest_fxgraph.captures.subjects import to_graph_module
 
-    def describe() -> Any:
-        graph_module = to_graph_module(program)
-        return _document_of(graph_module.graph, graph_module)
-
-    yield describe
+    yield lambda: document_of(to_graph_module(program))
 
 
 def _golden(_: None, obtained: Any, *__: Any) -> Iterator[Any]:
