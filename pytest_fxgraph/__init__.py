@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_fxgraph.captures.capture import Capture as Capture
-    from pytest_fxgraph.captures.capture_fixture import FxCapture as FxCapture
     from pytest_fxgraph.captures.stages import FxStages as FxStages
-    from pytest_fxgraph.captures.trace_fixture import FxTrace as FxTrace
+    from pytest_fxgraph.captures.tracing import FxTrace as FxTrace
     from pytest_fxgraph.captures.train_step import TrainStep as TrainStep
+    from pytest_fxgraph.captures.ways import FxCapture as FxCapture
     from pytest_fxgraph.equivalence.fixture import FxEquivalence as FxEquivalence
     from pytest_fxgraph.functions import assert_equivalent as assert_equivalent
     from pytest_fxgraph.functions import assert_graph_equal as assert_graph_equal
@@ -48,7 +48,7 @@ _HOME = {
     **dict.fromkeys(("capture_ranks", "structural_hash", "structurally_equal"), "functions"),
     "Capture": "captures.capture",
     "Difference": "graph_difference",
-    "FxCapture": "captures.capture_fixture",
+    "FxCapture": "captures.ways",
     "FxEquivalence": "equivalence.fixture",
     "FxGolden": "gate.fixture",
     "FxOps": "operator_queries",
@@ -56,7 +56,7 @@ _HOME = {
     "FxRewrite": "transform.rewriting",
     "FxStages": "captures.stages",
     "FxTable": "gate.table_fixture",
-    "FxTrace": "captures.trace_fixture",
+    "FxTrace": "captures.tracing",
     "FxTransform": "transform.fixture",
     "TrainStep": "captures.train_step",
     "TransformResult": "transform.result",

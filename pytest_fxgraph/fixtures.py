@@ -11,9 +11,9 @@ from pytest_fxgraph import settings
 
 if TYPE_CHECKING:
     from fxcore.state.tensor_values import BufferPool
-    from pytest_fxgraph.captures.capture_fixture import FxCapture
     from pytest_fxgraph.captures.stages import FxStages
-    from pytest_fxgraph.captures.trace_fixture import FxTrace
+    from pytest_fxgraph.captures.tracing import FxTrace
+    from pytest_fxgraph.captures.ways import FxCapture
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
     from pytest_fxgraph.gate.attempt import GoldenAttempt
     from pytest_fxgraph.gate.fixture import FxGolden
@@ -35,7 +35,7 @@ def fx_trace() -> FxTrace:
     fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
     """
     _require_torch("fx_trace")
-    from pytest_fxgraph.captures.trace_fixture import FxTrace
+    from pytest_fxgraph.captures.tracing import FxTrace
 
     return FxTrace()
 
@@ -98,11 +98,9 @@ def fx_ops(request: pytest.FixtureRequest) -> FxOps:
     def frontend() -> str:
         """Return the frontend of the test that runs: the fixture is made once, and the marker is a test's."""
         item = config.stash.get(CURRENT_ITEM, None)
-        return str(
-            settings.value_of_config(settings.FRONTEND, config)
-            if item is None
-            else settings.value_of(settings.FRONTEND, item)
-        )
+        if item is None:
+            return str(settings.value_of_config(settings.FRONTEND, config))
+        return str(settings.value_of(settings.FRONTEND, item))
 
     return FxOps(lambda obj: hook(obj=obj), _own_names(config.hook), frontend)
 
@@ -114,7 +112,7 @@ def fx_capture() -> FxCapture:
     fx_capture(model, inputs, *, kwargs=None, frontend="dynamo", dynamic_shapes=None, mode="eval", calls=(), ...)
     """
     _require_torch("fx_capture")
-    from pytest_fxgraph.captures.capture_fixture import FxCapture
+    from pytest_fxgraph.captures.ways import FxCapture
 
     return FxCapture()
 
@@ -237,13 +235,13 @@ def _session_arguments(item: pytest.Item) -> dict[str, Any]:
 
     adapt, compare = item.ihook.pytest_fxgraph_adapt, item.ihook.pytest_fxgraph_compare_outputs
     folder = item.config.getoption("fx_repro")
+
+    def compare_outputs(expected: object, obtained: object, path: str) -> Any:
+        return compare(expected=expected, obtained=obtained, path=path)
+
     # None is faster than a hook without an implementation.
     return {
-        "compare_outputs": (
-            (lambda expected, obtained, path: compare(expected=expected, obtained=obtained, path=path))
-            if compare.get_hookimpls()
-            else None
-        ),
+        "compare_outputs": compare_outputs if compare.get_hookimpls() else None,
         "adapt": (lambda obj: adapt(obj=obj)) if adapt.get_hookimpls() else None,
         "reproduction": folder and ReproductionFolder(item.config.invocation_params.dir / folder, item.nodeid),
         "buffer_pool": item.config.stash.setdefault(_BUFFER_POOL, BufferPool()),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import torch
 
 from pytest_fxgraph.budget import allowances_of
-from pytest_fxgraph.captures.capture_fixture import FxCapture
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import programs_of, to_graph_module, to_graph_with_operators
+from pytest_fxgraph.captures.ways import FxCapture
 from pytest_fxgraph.choices import ConstantForm, Level, check_options, shows_options
 from pytest_fxgraph.compare import difference as compared
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
@@ -142,13 +142,9 @@ def assert_graph_equal(
     """
     __tracebackhide__ = True
     comparison_at(level)  # a wrong level is refused before two models are traced
+    documents = _document_of(expected), _document_of(obtained)
     difference = compare_documents(
-        _document_of(expected),
-        _document_of(obtained),
-        level=level,
-        commutative=commutative,
-        normalize=normalize,
-        constants=constants,
+        *documents, level=level, commutative=commutative, normalize=normalize, constants=constants
     )
     if not difference.is_empty:
         raise AssertionError("\n".join(_mismatch_lines(difference)))
@@ -156,11 +152,7 @@ def assert_graph_equal(
 
 @shows_options(GoldenOptions)
 def assert_graph_matches_golden(
-    subject: Any,
-    path: str | os.PathLike[str],
-    *,
-    update: bool = False,
-    **options: Unpack[GoldenOptions],
+    subject: Any, path: str | os.PathLike[str], *, update: bool = False, **options: Unpack[GoldenOptions]
 ) -> None:
     """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
 
@@ -233,12 +225,7 @@ def _is_update_asked() -> bool:
 
 @shows_options(ParallelOptions, **{**CALL_DEFAULTS, "modes": None, "batch": False, "timeout": 60.0})
 def assert_equivalent(
-    model: Any,
-    graph: Any,
-    inputs: Any,
-    *,
-    kwargs: Mapping[str, Any] | None = None,
-    **options: Unpack[ParallelOptions],
+    model: Any, graph: Any, inputs: Any, *, kwargs: Mapping[str, Any] | None = None, **options: Unpack[ParallelOptions]
 ) -> None:
     """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
 

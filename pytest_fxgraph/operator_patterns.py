@@ -103,21 +103,15 @@ def matches(target: Any, call: OperatorCall) -> bool:
     """Return whether a call matches a target."""
     node = call.node
     if isinstance(target, str):
-        if _is_method_name(target):
+        if target.isidentifier():  # a method
             return bool(node.op == "call_method" and node.target == target)
         return any(fnmatchcase(name, target) for name in call.names)
     if node.op == "call_module":
         return isinstance(target, type) and isinstance(call.module, target)
     if node.op != "call_function":
         return False
-    if node.target is target or _is_applied(target, node.target):
-        return True
-    return operator_name(target) in operator_names(node.target)
-
-
-def _is_applied(target: Any, called: Any) -> bool:
-    """Return whether a call is the `apply` of a target that is an autograd.Function."""
-    return isinstance(target, type) and getattr(called, "__self__", None) is target
+    is_applied = isinstance(target, type) and getattr(node.target, "__self__", None) is target  # an autograd.Function
+    return node.target is target or is_applied or operator_name(target) in operator_names(node.target)
 
 
 def validate_target(target: Any, calls: Iterable[OperatorCall], own_name: OwnName | None = None) -> None:
@@ -134,7 +128,7 @@ def validate_target(target: Any, calls: Iterable[OperatorCall], own_name: OwnNam
     called = _called(calls)
     near = _names_near(target, called)
     hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
-    what = "a method of Tensor" if _is_method_name(target) else "the name of any operator known here"
+    what = "a method of Tensor" if target.isidentifier() else "the name of any operator known here"
     raise TargetError(f"{target!r} could never match: it is not {what}{hint} (the graph calls {listed(called)})")
 
 
@@ -287,13 +281,9 @@ def _rank(name: str) -> tuple[int, str]:
     return (roots.index(root) if root in roots else len(roots)), name
 
 
-def _is_method_name(target: str) -> bool:
-    return target.isidentifier()
-
-
 def _could_match(target: str, own_name: OwnName | None) -> bool:
     """Return whether an operator of this name exists, even if the graph does not call it."""
-    if _is_method_name(target):
+    if target.isidentifier():
         return hasattr(torch.Tensor, target)
     if any(fnmatchcase(name, target) for name in _known_names()):
         return True

@@ -210,9 +210,8 @@ def module_of(program: Program) -> RandomModule:
 
 def _returned(output: str, values: list[Any]) -> Any:
     last, middle = values[-1], values[len(values) // 2]
-    return {"last": last, "pair": (last, middle), "list": [last, [middle]], "dict": {"last": last, "middle": middle}}[
-        output
-    ]
+    made = {"last": last, "pair": (last, middle), "list": [last, [middle]], "dict": {"last": last, "middle": middle}}
+    return made[output]
 
 
 def _with_statistics(layer: nn.Module) -> nn.Module:
@@ -226,7 +225,16 @@ def _with_statistics(layer: nn.Module) -> nn.Module:
     return layer
 
 
-_KINDS = ("uniform", "normal", "zeros", "ones", "halves", "tiny", "strided")
+# The values of drawn tensors: a shape and a generator -> a tensor.
+_VALUES: dict[str, Callable[[tuple[int, ...], torch.Generator], torch.Tensor]] = {
+    "uniform": lambda shape, generator: torch.rand(shape, generator=generator) * 4 - 2,
+    "normal": lambda shape, generator: torch.randn(shape, generator=generator),
+    "zeros": lambda shape, generator: torch.zeros(shape),
+    "ones": lambda shape, generator: torch.ones(shape),
+    "halves": lambda shape, generator: torch.randint(-4, 5, shape, generator=generator) / 2,
+    "tiny": lambda shape, generator: torch.randn(shape, generator=generator) * 1e-6,
+    "strided": lambda shape, generator: _turned(torch.randn(shape[::-1], generator=generator)),
+}
 
 
 def modules(
@@ -246,21 +254,14 @@ def modules(
     """
     names = usable_operations(random=random, mutation=mutation, training_state=training_state)
     steps = st.builds(Step, st.sampled_from(names), st.integers(0, 3), st.integers(0, 3))
-    programs = st.builds(
-        Program,
-        inputs=st.integers(1, 2),
-        steps=st.lists(steps, min_size=1, max_size=max_operations).map(tuple),
-        output=st.sampled_from(OUTPUTS),
-        seed=st.integers(0, 3),
-    )
+    chains = st.lists(steps, min_size=1, max_size=max_operations).map(tuple)
+    programs = st.builds(Program, st.integers(1, 2), chains, output=st.sampled_from(OUTPUTS), seed=st.integers(0, 3))
     modes = st.booleans() if training is None else st.just(training)
     return st.builds(_module_in_mode, programs, modes)
 
 
 def _module_in_mode(program: Program, training: bool) -> RandomModule:
-    module = module_of(program)
-    module.train(training)
-    return module
+    return module_of(program).train(training)
 
 
 def graphs(**options: Any) -> st.SearchStrategy[fxcore.GraphModule]:
@@ -270,23 +271,15 @@ def graphs(**options: Any) -> st.SearchStrategy[fxcore.GraphModule]:
 
 def tensors(shape: tuple[int, ...] = SHAPE, dtype: torch.dtype = torch.float32) -> st.SearchStrategy[torch.Tensor]:
     """Return a strategy for tensors: random, all equal, at rounding boundaries, tiny, or with reversed strides."""
-    return st.builds(_tensor, st.just(shape), st.just(dtype), st.sampled_from(_KINDS), st.integers(0, 2**16))
+    return st.builds(_tensor, st.just(shape), st.just(dtype), st.sampled_from([*_VALUES]), st.integers(0, 2**16))
 
 
 def _tensor(shape: tuple[int, ...], dtype: torch.dtype, kind: str, seed: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    if kind == "strided":
-        turned = torch.randn(shape[::-1], generator=generator)
-        return turned.permute(tuple(reversed(range(len(shape))))).to(dtype)
-    made = {
-        "uniform": lambda: torch.rand(shape, generator=generator) * 4 - 2,
-        "normal": lambda: torch.randn(shape, generator=generator),
-        "zeros": lambda: torch.zeros(shape),
-        "ones": lambda: torch.ones(shape),
-        "halves": lambda: torch.randint(-4, 5, shape, generator=generator) / 2,
-        "tiny": lambda: torch.randn(shape, generator=generator) * 1e-6,
-    }[kind]()
-    return made.to(dtype)
+    return _VALUES[kind](shape, torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def _turned(values: torch.Tensor) -> torch.Tensor:
+    return values.permute(tuple(reversed(range(values.dim()))))
 
 
 def inputs_of(subject: Any) -> st.SearchStrategy[tuple[torch.Tensor, ...]]:
@@ -334,14 +327,8 @@ def changed_calls(
     by_kind = changes_of(model, graph, example)
     change = st.one_of([st.sampled_from(changes) for changes in by_kind.values()])
     changes = st.lists(change, min_size=1, max_size=_MOST_CHANGES, unique_by=lambda each: (each.kind, each.where))
-    return st.builds(
-        ChangedCall,
-        example=st.just(example),
-        changes=changes.map(tuple),
-        seed=st.integers(0, 3),
-        grads=st.booleans(),
-        twice=st.booleans(),
-    )
+    flag, seed = st.booleans(), st.integers(0, 3)
+    return st.builds(ChangedCall, st.just(example), changes.map(tuple), seed=seed, grads=flag, twice=flag)
 
 
 def fuzz_guards(

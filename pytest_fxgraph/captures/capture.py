@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch import nn
 
 import fxcore
 from pytest_fxgraph.captures.kernels import Kernel
 from pytest_fxgraph.captures.places import Place
-from pytest_fxgraph.captures.torch_internals import Unavailable
+from pytest_fxgraph.captures.torch_internals import InternalsError, Unavailable, shape_facts
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES, PLACES_OF_NOTES
 from pytest_fxgraph.document.exported_ranges import bounds_as_numbers
@@ -28,6 +28,14 @@ Ranges = Mapping[str, tuple[int | None, int | None]]
 def named_bounds(ranges: Mapping[Any, Any]) -> Ranges:
     """Return torch's ranges of symbols as numbers by the symbol's name."""
     return {str(symbol): bounds_as_numbers(bounds) for symbol, bounds in ranges.items()}
+
+
+def ranges_of(graph: Any) -> Ranges | Unavailable:
+    """Return the bounds of the symbols in a graph's values; the reason if this torch keeps none."""
+    try:
+        return named_bounds(shape_facts(graph)[0])
+    except InternalsError as error:
+        return Unavailable(str(error))
 
 
 @dataclass(frozen=True)
@@ -158,9 +166,9 @@ class JoinedGraphs(ABC):
         """Return the graph of the subject, or a graph module that calls all its graphs."""
 
     @property
-    @abstractmethod
     def operators_of(self) -> Any:
-        """The subject for questions about operators."""
+        """The subject for questions about operators: this one."""
+        return self
 
 
 class Capture(JoinedGraphs):
@@ -239,7 +247,7 @@ class Capture(JoinedGraphs):
     @property
     def range_constraints(self) -> dict[str, tuple[int | None, int | None]]:
         """The bounds of symbolic sizes by symbol; None for a missing bound."""
-        return dict(self._ranges if not isinstance(self._ranges, Unavailable) else _refuse(self._ranges))
+        return dict(_known(self._ranges))
 
     @property
     def signature(self) -> list[Signature]:
@@ -336,15 +344,13 @@ class Capture(JoinedGraphs):
         return f"<capture of {self.model_name} by {self.frontend}: {', '.join(facts)}>"
 
 
-_Fact = TypeVar("_Fact")
+_Facts = TypeVar("_Facts")
 
 
-def _known(facts: Iterable[_Fact] | Unavailable) -> Iterable[_Fact]:
-    return facts if not isinstance(facts, Unavailable) else _refuse(facts)
-
-
-def _refuse(fact: Unavailable) -> NoReturn:
-    raise CaptureError(fact.reason)
+def _known(facts: _Facts | Unavailable) -> _Facts:
+    if isinstance(facts, Unavailable):
+        raise CaptureError(facts.reason)
+    return facts
 
 
 def _signature_of(graph: fxcore.GraphModule) -> Signature:

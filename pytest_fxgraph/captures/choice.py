@@ -13,7 +13,7 @@ from pytest_fxgraph.errors import CaptureError, ChoiceError
 
 if TYPE_CHECKING:
     import fxcore
-    from pytest_fxgraph.captures.capture import Capture
+    from pytest_fxgraph.captures.request import CaptureRequest
 
 RUNNABLE = ("symbolic", "export", "make_fx", "dynamo")
 _HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for one that breaks in parts, with inputs"
@@ -28,29 +28,18 @@ def captured_by(
     With the frontend "symbolic", the block gets the subject, and traces the subject itself. If that fails, the error
     names the other frontends. Raises CaptureError if the frontend fails, or needs inputs and got none.
     """
-    captured = _captured_by(frontend, subject, inputs, kwargs, adapt)
+    request = _request_for(frontend, subject, inputs, kwargs, adapt)
+    if request is not None:
+        from pytest_fxgraph.captures.ways import captured
+
+        if inputs is None and not kwargs:
+            raise CaptureError(
+                f"frontend={request.frontend!r} runs the model once, so it needs inputs: give example_inputs=, "
+                "or example_kwargs= for those that are given by name"
+            )
+        subject = captured(request)
     with other_frontends_named():
-        yield subject if captured is None else captured
-
-
-def _captured_by(
-    frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None
-) -> Capture | None:
-    """Capture a module or function in its present mode; return None for a graph, and for "symbolic"."""
-    frontend = _for_subject(frontend, subject)
-    if frontend == "symbolic" or not is_model(subject, adapt):
-        return None
-    # Imported here because every golden test gets this far, and few name a frontend.
-    from pytest_fxgraph.captures.request import CaptureRequest
-    from pytest_fxgraph.captures.ways import captured
-
-    request = CaptureRequest.of(subject, inputs, kwargs, frontend)
-    if inputs is None and not kwargs:
-        raise CaptureError(
-            f"frontend={frontend!r} runs the model once, so it needs inputs: give example_inputs=, "
-            "or example_kwargs= for those that are given by name"
-        )
-    return captured(request)
+        yield subject
 
 
 def runnable_by(
@@ -60,18 +49,29 @@ def runnable_by(
 
     Raises CaptureError if the frontend fails, or its graph cannot run in place of the model.
     """
-    frontend = _for_subject(frontend, model)
-    if frontend == "symbolic" or not is_model(model, adapt):
+    request = _request_for(frontend, model, args, kwargs, adapt)
+    if request is None:
         return None
+    from pytest_fxgraph.captures.ways import runnable_graph
+
+    return runnable_graph(request)
+
+
+def _request_for(
+    frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None
+) -> CaptureRequest | None:
+    """Return the request to capture a module or function in its present mode; None for a graph, and for "symbolic".
+
+    A train step has no symbolic trace, because autograd needs values: it is captured by "make_fx".
+    """
+    if frontend == "symbolic" and isinstance(subject, TrainStep):
+        frontend = "make_fx"
+    if frontend == "symbolic" or not is_model(subject, adapt):
+        return None
+    # Imported here because every golden test gets this far, and few name a frontend.
     from pytest_fxgraph.captures.request import CaptureRequest
-    from pytest_fxgraph.captures.runnable import runnable_graph
 
-    return runnable_graph(CaptureRequest.of(model, args, kwargs, frontend))
-
-
-def _for_subject(frontend: str, subject: Any) -> str:
-    """Return the frontend for a subject: a train step has no symbolic trace, because autograd needs values."""
-    return "make_fx" if frontend == "symbolic" and isinstance(subject, TrainStep) else frontend
+    return CaptureRequest.of(subject, inputs, kwargs, frontend)
 
 
 def checked_frontend(frontend: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.utils import _pytree as pytree
@@ -100,9 +101,7 @@ def collectives_noted() -> Iterator[None]:
 
 def _replace(stack: contextlib.ExitStack, owner: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
     if name in vars(owner or object):
-        original = vars(owner)[name]
-        setattr(owner, name, wrapped(getattr(owner, name)))
-        stack.callback(setattr, owner, name, original)
+        stack.enter_context(patch.object(owner, name, wrapped(getattr(owner, name))))
 
 
 def _forgotten_numbers(arguments: Any, tracer: Any, slot: Callable[..., Any]) -> list[torch.Tensor]:

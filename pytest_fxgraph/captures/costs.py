@@ -25,11 +25,7 @@ from pytest_fxgraph.errors import CaptureError, InputsError
 
 
 def with_costs(
-    document: GraphDocument,
-    root: nn.Module,
-    graph: Any,
-    example_inputs: object,
-    example_kwargs: Mapping[str, Any] | None,
+    document: GraphDocument, root: nn.Module, graph: Any, inputs: object, kwargs: Mapping[str, Any] | None
 ) -> GraphDocument:
     """Return a document with the costs of its graph.
 
@@ -38,10 +34,9 @@ def with_costs(
     module: Any = root if getattr(root, "graph", None) is graph else fxcore.GraphModule(root, graph)
     graphs = graphs_of_capture(module)
     if graphs:
-        return replace(
-            document, cost=_together({name: cost_block(costs_of_captured(each)) for name, each in graphs.items()})
-        )
-    if example_inputs is None and not example_kwargs:
+        blocks = {name: cost_block(costs_of_captured(each)) for name, each in graphs.items()}
+        return replace(document, cost=costs_together(blocks))
+    if inputs is None and not kwargs:
         arguments = example_arguments(graph)
         if arguments is None:
             raise InputsError(
@@ -49,7 +44,7 @@ def with_costs(
                 'write fx_golden(level="cost", example_inputs=(...,))'
             )
     else:
-        arguments = arguments_in_order(module, example_inputs, example_kwargs or {})
+        arguments = arguments_in_order(module, inputs, kwargs or {})
     return replace(document, cost=costs_on(module, arguments))
 
 
@@ -63,19 +58,16 @@ def costs_of_captured(graph_module: Any) -> GraphCosts:
     return _costs(graph_module, arguments)
 
 
-def _together(blocks: Mapping[str, CostBlock]) -> CostBlock:
+def costs_together(blocks: Mapping[str, CostBlock]) -> CostBlock:
     """Return the costs of several graphs that run one after the other; a module's path begins with its graph."""
     name, highest = max(blocks.items(), key=lambda pair: pair[1].peak_activation)
     totals = [block.total for block in blocks.values()]
-    return CostBlock(
-        CostRecord(*(sum(getattr(total, count) for total in totals) for count in COUNTS)),
-        highest.peak_activation,
-        f"{name}.{highest.peak_at}".rstrip("."),
-        tuple(
-            (f"{graph}.{path}".rstrip("."), record) for graph, block in blocks.items() for path, record in block.modules
-        ),
-        tuple(sorted({operator for block in blocks.values() for operator in block.uncounted})),
-    )
+    total = CostRecord(*(sum(getattr(each, count) for each in totals) for count in COUNTS))
+    place = f"{name}.{highest.peak_at}".rstrip(".")
+    modules = ((f"{graph}.{path}", record) for graph, block in blocks.items() for path, record in block.modules)
+    uncounted = {operator for block in blocks.values() for operator in block.uncounted}
+    named = tuple((path.rstrip("."), record) for path, record in modules)
+    return CostBlock(total, highest.peak_activation, place, named, tuple(sorted(uncounted)))
 
 
 def step_memory(graph_module: Any) -> dict[str, int]:
@@ -93,15 +85,12 @@ def step_memory(graph_module: Any) -> dict[str, int]:
             continue
         held = value.numel() * value.dtype.itemsize
         if node.op == "get_attr":
-            is_of_optimizer = readers <= {"optimizer", "update"} and not _is_parameter(graph_module, node.target)
+            is_parameter = isinstance(get_attribute(graph_module, node.target), nn.Parameter)
+            is_of_optimizer = readers <= {"optimizer", "update"} and not is_parameter
             memory["memory_optimizer" if is_of_optimizer else "memory_parameters"] += held
         elif node.meta.get(PHASE) == "backward" and "optimizer" in readers:
             memory["memory_gradients"] += held
     return memory
-
-
-def _is_parameter(graph_module: Any, path: str) -> bool:
-    return isinstance(get_attribute(graph_module, path), nn.Parameter)
 
 
 def costs_on(graph_module: Any, arguments: tuple[Any, ...]) -> CostBlock:
@@ -124,15 +113,11 @@ def cost_block(costs: GraphCosts) -> CostBlock:
     """Return costs as plain data."""
     memory = activation_memory(costs.values)
     peak = memory.peak_node
-    return CostBlock(
-        _record(costs.total),
-        memory.peak,
-        "" if peak is None else module_path(peak),
-        tuple((path, _record(cost)) for path, cost in costs.by_module.items()),
-        costs.uncounted,
-        {each.node.name: _record(each.cost) for each in costs.nodes},
-        tuple((held.node.name, held.bytes) for held in memory.holders),
-    )
+    place = "" if peak is None else module_path(peak)
+    modules = tuple((path, _record(cost)) for path, cost in costs.by_module.items())
+    nodes = {each.node.name: _record(each.cost) for each in costs.nodes}
+    holders = tuple((held.node.name, held.bytes) for held in memory.holders)
+    return CostBlock(_record(costs.total), memory.peak, place, modules, costs.uncounted, nodes, holders)
 
 
 def _record(cost: Cost) -> CostRecord:

@@ -20,10 +20,8 @@ def forget_placements() -> None:
     dispatcher = getattr(getattr(tensor, "DTensor", None), "_op_dispatcher", None)
     propagator = getattr(dispatcher, "sharding_propagator", None)
     redistribution = sys.modules.get("torch.distributed.tensor._redistribute")  # nothing is cached without its import
-    for owner in (
-        getattr(propagator, "propagate_op_sharding", None),
-        getattr(redistribution, "_gen_transform_infos", None),
-    ):
+    owners = getattr(propagator, "propagate_op_sharding", None), getattr(redistribution, "_gen_transform_infos", None)
+    for owner in owners:
         clear = getattr(owner, "cache_clear", None) or getattr(getattr(owner, "cache", None), "cache_clear", None)
         if callable(clear):
             clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.utils import _pytree as pytree
 import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.capture import Break, Capture, Guard, Recompile, SkippedFrame, named_bounds
-from pytest_fxgraph.captures.guards import guards_of, read_failure, recompiles_of
+from pytest_fxgraph.captures.guards import FailedGuard, guards_of, read_failure, recompiles_of
 from pytest_fxgraph.captures.places import Place, UserCode, in_module, is_of_torch
 from pytest_fxgraph.captures.reasons import first_line, read_reason
 from pytest_fxgraph.captures.request import Call, CaptureRequest, copied_call
@@ -69,14 +70,12 @@ class DynamoRecording:
             for number, call in enumerate(self.request.calls, start=1):
                 self.request.change_before(number)
                 copied = self._marked(copied_call(call))
-                failed: list[tuple[GuardFailure, Recompile]] = []
-                log.on_failure = self._reader_of_failures(number, self.request.arguments(copied), failed)
-                try:
+                failed: list[FailedGuard] = []
+                log.on_failure = partial(self._take_failure, number, self.request.arguments(copied), failed)
+                with self.request.failures_told(number):
                     outputs = compiled(*copied[0], **copied[1])
                     if is_backward_run:
                         _run_backward(outputs)
-                except Exception as error:
-                    raise self.request.failure(error, number) from error
                 made.append((copied, outputs))
                 self._recompiles += recompiles_of(failed)
             self._read(log)
@@ -86,14 +85,11 @@ class DynamoRecording:
         # At once, because a later call may change the functions and modules that give parts their names.
         self._guards.update(dict.fromkeys(guards_of(facts, self.request.model, self.request.own_name)))
 
-    def _reader_of_failures(
-        self, number: int, arguments: Mapping[str, Any], found: list[tuple[GuardFailure, Recompile]]
-    ) -> Callable[[GuardFailure], None]:
-        def read(failure: GuardFailure) -> None:
-            place = self._code.place(failure.code.co_filename, failure.code.co_firstlineno, failure.code.co_name)
-            found.append((failure, read_failure(failure, number, arguments, place)))
-
-        return read
+    def _take_failure(
+        self, call: int, arguments: Mapping[str, Any], found: list[FailedGuard], failure: GuardFailure
+    ) -> None:
+        place = self._code.place(failure.code.co_filename, failure.code.co_firstlineno, failure.code.co_name)
+        found.append((failure, read_failure(failure, call, arguments, place)))
 
     def capture(
         self, graphs: Sequence[fxcore.GraphModule], *, make: Callable[..., Capture] = Capture, **further: Any
@@ -153,7 +149,8 @@ class DynamoRecording:
         frames = [self._skipped_frame(each) for each in given_up]
         empty = [self._empty_frame(each) for each in failed if each.file is not None and not each.kind]
         self._skipped = list(dict.fromkeys([*frames, *(each for each in empty if each is not None)]))
-        self._fallbacks = [self._fallback(each) for each in limited]
+        place = self._recompiles[-1].place if self._recompiles else Place("", 0, "", "")
+        self._fallbacks = [SkippedFrame(place, "compiled too often", first_line(each.reason)) for each in limited]
         if isinstance(reasons, Unavailable):
             self._breaks = reasons
             return
@@ -184,10 +181,6 @@ class DynamoRecording:
         if not self._code.has(place):
             return None
         return SkippedFrame(place, "no operator in a call", "Dynamo found nothing to capture and leaves it to Python")
-
-    def _fallback(self, failed: FailedFrame) -> SkippedFrame:
-        place = self._recompiles[-1].place if self._recompiles else Place("", 0, "", "")
-        return SkippedFrame(place, "compiled too often", first_line(failed.reason))
 
     def _marked(self, call: Call) -> Call:
         """Mark the symbolic dimensions on the copies of the inputs."""

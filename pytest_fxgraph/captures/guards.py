@@ -36,8 +36,6 @@ _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
 _OF_STATE = re.compile(r"GLOBAL_STATE changed: (?P<name>.+)")
 _ADVICE = re.compile(r"\. Guard failed on a parameter, .*", re.DOTALL)
 _LONGEST = 80
-# One step of a path through a model: a module, or a plain attribute.
-_OF_GLOBAL = re.compile(r"G\['(\w+)'\]")
 _OF_ALL_MODULES = frozenset(vars(nn.Module()))
 _OTHER_TYPES = ("dict", "list", "tuple", "set", "frozenset", "collections.", "torch.")
 _SUBJECTS = {"length": "len({})", "empty": "len({})", "keys": "list({})", "type": "type({})", "key": "key of {}"}
@@ -55,10 +53,14 @@ _DEFAULT = re.compile(r"\.__defaults__\[(\d+)\]")
 _KEYWORD_DEFAULT = re.compile(r"\.__kwdefaults__\['(\w+)'\]")
 _HELD = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
 _HOOKS = re.compile(r"\._(?:forward|backward)_(?:pre_)?hooks(?:_with_kwargs)?\Z")
+# One step of a path through a model: a module, or a plain attribute.
 _STEP = re.compile(r"\._modules\['([^']+)'\]|\.(\w+)")
 
 
-def recompiles_of(found: Sequence[tuple[GuardFailure, Recompile]]) -> list[Recompile]:
+FailedGuard = tuple[GuardFailure, Recompile]
+
+
+def recompiles_of(found: Sequence[FailedGuard]) -> list[Recompile]:
     """Return the functions that one call compiled again, each with its failed guard."""
     by_code: dict[Any, Recompile] = {}
     # Every compiled version failed its guards. The guard of the newest version shows the latest change.
@@ -193,7 +195,7 @@ def _is_left_out(value: GuardedValue, name: str, kind: str) -> bool:
 
 def _name_for_users(name: str, model: Any, own_name: str) -> tuple[str | None, str]:
     """Return torch's name of a value as users write it, or None, and the kind of a guard on its value."""
-    found = _OF_GLOBAL.match(name)
+    found = _GLOBAL.match(name)
     if found is not None:
         return _global_for_users(found[1], name[found.end() :], model)
     local = _LOCAL.match(name)
@@ -204,11 +206,7 @@ def _name_for_users(name: str, model: Any, own_name: str) -> tuple[str | None, s
         return local[1] + rest, "item" if rest else "value"
     if not rest:
         return own_name, "model"
-    attribute = _attribute_of_user(model, rest)
-    if attribute is not None:
-        return attribute, "value"
-    part = _part_of_user(model, rest)
-    return (part, "item") if part is not None else (_HELD.sub(r".\1", rest).removeprefix("."), "module")
+    return _part_of_user(model, rest) or (_HELD.sub(r".\1", rest).removeprefix("."), "module")
 
 
 def _global_for_users(name: str, rest: str, model: Any) -> tuple[str | None, str]:
@@ -237,31 +235,19 @@ def _part_of_function(function: FunctionType, path: str) -> str | None:
     return None if found is None else f"{found[1]}{path[found.end() :]}"
 
 
-def _part_of_user(model: Any, path: str) -> str | None:
-    """Return the path of a part of an attribute of the user's modules, `items[0]`, `cfg.depth`; else None."""
-    module, names, end = model, [], 0
+def _part_of_user(model: nn.Module, path: str) -> tuple[str, str] | None:
+    """Return the path of an attribute of the user's modules, and "value"; of a part of one, `items[0]`, and "item".
+
+    Return None for anything else.
+    """
+    module: Any = model
+    names, end = [], 0
     while (step := _STEP.match(path, end)) is not None and step[1] in module._modules:
         module, end = module._modules[step[1]], step.end()
         names.append(step[1])
-    step = _STEP.match(path, end)
-    is_of_all = step is None or step[2] is None or step[2] in _OF_ALL_MODULES
-    if is_of_all or type(module).__module__.startswith("torch."):
+    if step is None or step[2] is None or type(module).__module__.startswith("torch."):
         return None
-    return ".".join([*names, path[end:].removeprefix(".")])
-
-
-def _attribute_of_user(model: Any, path: str) -> str | None:
-    """Return the path of a plain value in one of the user's modules; None for anything else."""
-    module, names = model, []
-    steps = list(_STEP.finditer(path))
-    if "".join(step[0] for step in steps) != path or not isinstance(model, nn.Module):
+    is_plain = step.end() == len(path) and not step[2].startswith("_")
+    if step[2] in _OF_ALL_MODULES and not is_plain:
         return None
-    for step in steps[:-1]:
-        if not isinstance(module, nn.Module) or step[1] not in module._modules:
-            return None
-        module = module._modules[step[1]]
-        names.append(step[1])
-    last = steps[-1][2]
-    if last is None or module is None or type(module).__module__.startswith("torch."):
-        return None
-    return None if last.startswith("_") else ".".join([*names, last])
+    return ".".join([*names, path[end:].removeprefix(".")]), "value" if is_plain else "item"

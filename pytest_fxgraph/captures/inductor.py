@@ -143,13 +143,8 @@ class _Recording:
             self.compiled.append(InductorGraph(kind, tuple(self._steps), plan))
             self._steps = []
 
-        return compile_with_inductor(
-            graph_module,
-            examples,
-            on_graph=on_graph,
-            on_kernels=on_kernels,
-            decompositions=self.request.decomposition_table,
-        )
+        table = self.request.decomposition_table
+        return compile_with_inductor(graph_module, examples, on_graph, on_kernels, table)
 
     def on_pass(self, phase: str, name: str, graph_module: Any) -> None:
         """Keep the graph after a pass that changed it."""

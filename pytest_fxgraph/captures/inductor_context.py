@@ -94,7 +94,7 @@ def run_inductor_pass(step: Any, given: Any, name: str) -> Any:
                 raise
             reason = printable_line(str(error).partition("\n")[0])
             raise _values_missing(name, f"the pass failed with {type(error).__name__}: {reason}") from error
-    made = returned if _is_graph_module(returned) else module
+    made = returned if hasattr(returned, "graph") and hasattr(returned, "recompile") else module
     _remove_marks(made)
     is_changed = str(made.graph) != text
     if is_changed:
@@ -113,10 +113,6 @@ def _values_missing(name: str, reason: str) -> SubjectError:
         f"cannot run {name}, a pass of Inductor: no node of the graph has a fake tensor in meta['val'], and {reason}. "
         f"{remedy}; frontends 'make_fx' and 'inductor' record both"
     )
-
-
-def _is_graph_module(made: Any) -> bool:
-    return hasattr(made, "graph") and hasattr(made, "recompile")
 
 
 def _recompile(made: Any, name: str) -> None:

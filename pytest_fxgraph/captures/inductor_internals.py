@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import cache, partial, partialmethod
 from typing import Any
 from unittest import mock
 
@@ -18,20 +18,9 @@ import torch
 
 from fxcore import interop
 from fxcore.operators.effects import effects_of
-from pytest_fxgraph.captures.kernels import (
-    COPY,
-    EXTERN,
-    FALLBACK,
-    FOREACH,
-    POINTWISE,
-    REDUCTION,
-    TEMPLATE,
-    FusedNode,
-    Kernel,
-    KernelPlan,
-    RefusedFusion,
-)
-from pytest_fxgraph.captures.torch_internals import Unavailable, part_of_torch
+from pytest_fxgraph.captures import kernels
+from pytest_fxgraph.captures.kernels import FusedNode, Kernel, KernelPlan, RefusedFusion
+from pytest_fxgraph.captures.torch_internals import Decompositions, Unavailable, part_of_torch
 from pytest_fxgraph.document.origins import Origins
 
 _NEEDED_FOR = "frontend 'inductor'"
@@ -71,7 +60,7 @@ def inductor_watched(on_pass: OnPass) -> Iterator[None]:
     fresh_cache = getattr(utils, "fresh_cache", None) or _part("utils", "fresh_inductor_cache")
     with _warnings_off():
         settings = config.get_config_copy()
-    current: list[tuple[str, Any]] = []
+    current: _Running = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(_warnings_off())
         stack.callback(_restore_settings, config, settings)
@@ -81,10 +70,10 @@ def inductor_watched(on_pass: OnPass) -> Iterator[None]:
         if not (settings.get("max_autotune") or settings.get("max_autotune_gemm")):
             stack.enter_context(_without_compiler())
         for phase, name in _PHASES.items():
-            watched = _watched_phase(phase, _part("compile_fx", name), current, on_pass)
+            watched: Any = partial(_run_phase, phase, _part("compile_fx", name), current, on_pass)
             stack.enter_context(mock.patch.object(compile_fx, name, watched))
         for name in ("apply_graph_pass", "apply_gm_pass"):
-            watched = _watched_pass(getattr(observer, name), current, on_pass)
+            watched = partialmethod(_run_pass, getattr(observer, name), current, on_pass)
             stack.enter_context(mock.patch.object(observer, name, watched))
         yield
 
@@ -123,32 +112,29 @@ def _without_compiler() -> Iterator[None]:
         yield
 
 
-def _watched_phase(phase: str, function: Any, current: list[tuple[str, Any]], on_pass: OnPass) -> Any:
-    @wraps(function)
-    def watched(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
-        if current:  # a graph inside the graph
-            return function(graph_module, *args, **kwargs)
-        on_pass(phase, "", graph_module)
-        current.append((phase, graph_module))
-        try:
-            returned = function(graph_module, *args, **kwargs)
-        finally:
-            current.pop()
-        on_pass(phase, "end", graph_module if returned is None else returned)
-        return returned
-
-    return watched
+_Running = list[tuple[str, Any]]  # the phase that runs, with its graph module
 
 
-def _watched_pass(function: Any, current: list[tuple[str, Any]], on_pass: OnPass) -> Any:
-    @wraps(function)
-    def watched(self: Any, run: Any) -> Any:
-        returned = function(self, run)
-        if current and self.gm is current[-1][1]:
-            on_pass(current[-1][0], self.passname, self.gm)
-        return returned
+def _run_phase(
+    phase: str, function: Any, running: _Running, on_pass: OnPass, graph_module: Any, *args: Any, **kwargs: Any
+) -> Any:
+    if running:  # a graph inside the graph
+        return function(graph_module, *args, **kwargs)
+    on_pass(phase, "", graph_module)
+    running.append((phase, graph_module))
+    try:
+        returned = function(graph_module, *args, **kwargs)
+    finally:
+        running.pop()
+    on_pass(phase, "end", graph_module if returned is None else returned)
+    return returned
 
-    return watched
+
+def _run_pass(observer: Any, function: Any, running: _Running, on_pass: OnPass, run: Any) -> Any:
+    returned = function(observer, run)
+    if running and observer.gm is running[-1][1]:
+        on_pass(running[-1][0], observer.passname, observer.gm)
+    return returned
 
 
 def in_order(graph_module: Any) -> Any:
@@ -174,12 +160,7 @@ def in_order(graph_module: Any) -> Any:
 
 
 def compile_with_inductor(
-    graph_module: Any,
-    examples: Sequence[Any],
-    *,
-    on_graph: Callable[[], None],
-    on_kernels: OnKernels,
-    decompositions: Mapping[Any, Any] | None,
+    source: Any, examples: Sequence[Any], on_graph: Callable[[], None], on_kernels: OnKernels, table: Decompositions
 ) -> Callable[..., Any]:
     """Compile one of Dynamo's graphs by Inductor up to the kernels, and return a function that runs it eagerly."""
     compile_fx, inner = _part("compile_fx", "compile_fx"), _part("compile_fx", "compile_fx_inner")
@@ -193,8 +174,8 @@ def compile_with_inductor(
         on_kernels(kind, graph, made)
         return boxed(runnable.forward)
 
-    table = {} if decompositions is None else {"decompositions": dict(decompositions)}
-    compiled: Callable[..., Any] = compile_fx(graph_module, examples, inner_compile=compile_graph, **table)
+    options = {} if table is None else {"decompositions": dict(table)}
+    compiled: Callable[..., Any] = compile_fx(source, examples, inner_compile=compile_graph, **options)
     return compiled
 
 
@@ -242,20 +223,17 @@ def _no_kernels(error: Exception) -> Unavailable:
 def plan_of(graph: Any, refused: Mapping[tuple[str, str], str], generated: Any) -> KernelPlan:
     """Read the kernels of a lowered graph, and of the graphs inside it, from its scheduler."""
     order = _Order.of(graph)
-    kernels, parts = _kernels(graph, order)
+    found, parts = _kernels(graph, order)
 
     @cache  # a pair is refused several times, and a kernel in several pairs
     def nodes_of(text: str) -> tuple[str, ...]:
-        found = [parts[name] for name in text.split("_") if name in parts]
-        return tuple(node.name for node in _computed_nodes(found, graph, order))
+        named = [parts[name] for name in text.split("_") if name in parts]
+        return tuple(node.name for node in _computed_nodes(named, graph, order))
 
-    return KernelPlan(
-        tuple(kernels),
-        tuple(RefusedFusion(nodes_of(first), nodes_of(second), reason) for (first, second), reason in refused.items()),
-        tuple(_reused(graph.wrapper_code.lines)),
-        len(getattr(graph, "partition_maps", None) or ()),
-        str(getattr(generated, "value", generated)),
-    )
+    refusals = [RefusedFusion(nodes_of(first), nodes_of(second), why) for (first, second), why in refused.items()]
+    reused = tuple(_reused(graph.wrapper_code.lines))
+    partitions = len(getattr(graph, "partition_maps", None) or ())
+    return KernelPlan(tuple(found), tuple(refusals), reused, partitions, str(getattr(generated, "value", generated)))
 
 
 @dataclass(frozen=True)
@@ -275,13 +253,13 @@ class _Order:
 def _kernels(graph: Any, order: _Order) -> tuple[list[Kernel], dict[str, Any]]:
     """Return the kernels of a graph and of the graphs inside it, and the scheduler's nodes of the graph by name."""
     nodes = [*_kernel_nodes(graph.scheduler.nodes)]
-    kernels = []
+    found = []
     with _part("virtualized", "V").set_graph_handler(graph):
         for node in nodes:
-            kernels.append(_kernel(node, graph, order))
+            found.append(_kernel(node, graph, order))
             for inner in _inner_graphs(node):
-                kernels += _kernels(inner, _Order.of(inner))[0]
-    return kernels, {part.get_name(): part for node in nodes for part in node.get_nodes()}
+                found += _kernels(inner, _Order.of(inner))[0]
+    return found, {part.get_name(): part for node in nodes for part in node.get_nodes()}
 
 
 def _inner_graphs(node: Any) -> list[Any]:
@@ -313,14 +291,14 @@ def _kernel(node: Any, graph: Any, order: _Order) -> Kernel:
 
 def _kind(node: Any, parts: Sequence[Any]) -> str:
     if type(node).__name__ == "ForeachKernelSchedulerNode":
-        return FOREACH
+        return kernels.FOREACH
     if node.is_template():
-        return TEMPLATE
+        return kernels.TEMPLATE
     if node.is_extern():
-        return FALLBACK if isinstance(node.node, _part("ir", "FallbackKernel")) else EXTERN
+        return kernels.FALLBACK if isinstance(node.node, _part("ir", "FallbackKernel")) else kernels.EXTERN
     if node.is_reduction():
-        return REDUCTION
-    return COPY if all(map(_copies, parts)) else POINTWISE
+        return kernels.REDUCTION
+    return kernels.COPY if all(map(_copies, parts)) else kernels.POINTWISE
 
 
 def _copies(part: Any) -> bool:

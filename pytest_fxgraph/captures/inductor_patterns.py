@@ -38,9 +38,8 @@ class InductorPattern(NamedTuple):
             return None
         generator = torch.Generator().manual_seed(seed)
         rest = iter(pytree.tree_map(lambda leaf: _with_values(leaf, generator), self.example_inputs))
-        constants = {
-            name: 0.0 if name.startswith("dropout") else value for name, value in (self.constants or {}).items()
-        }
+        given = (self.constants or {}).items()
+        constants = {name: 0.0 if name.startswith("dropout") else value for name, value in given}
         return tuple([
             constants[name] if name in constants else next(rest) for name in inspect.signature(self.search).parameters
         ])  # fmt: skip
@@ -60,16 +59,10 @@ def patterns_of(pattern_pass: Any) -> Iterator[InductorPattern]:
     examples = _examples_by_pattern()
     for entry, operators in entries_of(pattern_pass):
         held = closure_of(entry.extra_check)
-        yield InductorPattern(
-            name_of(entry),
-            tuple(operators),
-            entry,
-            held.get("search_fn"),
-            held.get("replace_fn"),
-            examples.get(id(entry.pattern)),
-            held.get("scalar_workaround"),
-            getattr(held.get("trace_fn"), "__name__", "") == "joint_fwd_bwd",
-        )
+        functions = held.get("search_fn"), held.get("replace_fn")
+        inputs, constants = examples.get(id(entry.pattern)), held.get("scalar_workaround")
+        is_training = getattr(held.get("trace_fn"), "__name__", "") == "joint_fwd_bwd"
+        yield InductorPattern(name_of(entry), tuple(operators), entry, *functions, inputs, constants, is_training)
 
 
 def entries_of(pattern_pass: Any) -> Iterable[tuple[Any, list[str]]]:

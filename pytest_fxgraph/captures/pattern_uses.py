@@ -84,7 +84,8 @@ def check_fired(patterns: Sequence[PatternUse], name: str, times: int | None = N
     uses = [use for use in patterns if fnmatchcase(use.name, name) or fnmatchcase(use.pass_name, name)]
     if not uses:
         # Passes of users have names; Inductor's own passes have hundreds of patterns.
-        known = listed(dict.fromkeys(use.name for use in sorted(patterns, key=_known_first)), 40) or "no pattern at all"
+        ordered = sorted(patterns, key=lambda use: (not use.pass_name, use.name))
+        known = listed(dict.fromkeys(use.name for use in ordered), 40) or "no pattern at all"
         raise GateError(f"no pass of Inductor tried a pattern {name!r}; it tried {known}")
     fired = sum(len(use.fired) for use in uses)
     if fired == times or (times is None and fired):
@@ -94,10 +95,6 @@ def check_fired(patterns: Sequence[PatternUse], name: str, times: int | None = N
     uses.sort(key=lambda use: (len(use.fired), use.nearest.rank if use.nearest else (-1, 0)), reverse=True)
     told = first_lines([use.text() for use in uses], _MOST_REASONS, "and {} more patterns of this name")
     raise AssertionError("\n".join([f"pattern {name!r} fired {counted(fired, 'time')}, expected {wanted}", *told]))
-
-
-def _known_first(use: PatternUse) -> tuple[bool, str]:
-    return not use.pass_name, use.name
 
 
 # Watching.

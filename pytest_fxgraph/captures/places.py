@@ -11,6 +11,7 @@ import re
 import textwrap
 import tokenize
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
@@ -95,12 +96,9 @@ class UserCode:
         return any(code.co_filename == place.file and code.co_name == place.function for code in self._paths)
 
     def _module(self, file: str, line: int, function: str) -> str:
-        begun = [
-            (code.co_firstlineno, paths)
-            for code, paths in self._paths.items()
-            if code.co_filename == file and code.co_name == function and code.co_firstlineno <= line
-        ]
-        return _common_path(max(begun, key=lambda pair: pair[0])[1]) if begun else ""
+        own = [code for code in self._paths if (code.co_filename, code.co_name) == (file, function)]
+        begun = [code for code in own if code.co_firstlineno <= line]
+        return _common_path(self._paths[max(begun, key=lambda code: code.co_firstlineno)]) if begun else ""
 
 
 def statement_at(lines: Sequence[str], line: int) -> str:
@@ -164,12 +162,10 @@ def _joined(text: str) -> str:
     """Return a statement on one line, without comments, line ends, and a trailing comma before a closing bracket."""
     lines = textwrap.dedent(text).splitlines()
     parts: list[tokenize.TokenInfo] = []
-    try:
+    with suppress(tokenize.TokenError, SyntaxError):  # the head of a statement, without its body
         for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
             if token.type not in _NO_CODE:
                 parts.append(token)
-    except (tokenize.TokenError, SyntaxError):  # the head of a statement, without its body
-        pass
     joined, row, column = "", 1, 0
     for number, token in enumerate(parts):
         if token.start[0] != row:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_AOT = "torch._functorch._aot_autograd."
 PLACES_OF_GRAPHS: Mapping[str, Sequence[tuple[str, str]]] = {
     "symbolic": [("torch.fx._symbolic_trace", "Tracer.trace")],
     "export": [("torch.export._trace", "_export"), ("torch.export._trace", "_export_for_training")],
@@ -21,10 +20,8 @@ PLACES_OF_GRAPHS: Mapping[str, Sequence[tuple[str, str]]] = {
     ],
     # AOT autograd hands each finished graph to this function, whether or not the log is on.
     "aot": [
-        (f"{_AOT}graph_capture", "lazy_format_graph_code"),
-        (f"{_AOT}graph_compile", "lazy_format_graph_code"),
-        (f"{_AOT}dispatch_and_compile_graph", "lazy_format_graph_code"),
-        (f"{_AOT}jit_compile_runtime_wrappers", "lazy_format_graph_code"),
+        (f"torch._functorch._aot_autograd.{file}", "lazy_format_graph_code")
+        for file in ("graph_capture", "graph_compile", "dispatch_and_compile_graph", "jit_compile_runtime_wrappers")
     ],
     "module": [("torch.nn.modules.module", "Module.__call__")],
     "compilation": [("torch._guards", "CompileContext.__init__")],  # made at the start of each

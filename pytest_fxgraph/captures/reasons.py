@@ -10,16 +10,11 @@ from dataclasses import dataclass
 
 _SCALARS = "set torch._dynamo.config.capture_scalar_outputs = True, or keep the number in a tensor"
 _SHAPES = "set torch._dynamo.config.capture_dynamic_output_shape_ops = True, or use torch.where with fixed sizes"
-_BRANCH = "write it as torch.cond or torch.where, or decide by a value that is no tensor"
+_IF = "write it as torch.cond or torch.where, or decide by a value that is no tensor"
 
 # Kind, words of torch 2.6 to 2.14 (the group is the operator), the operator for words without one, the cure.
 _KINDS: tuple[tuple[str, str, str, str | None], ...] = (
-    (
-        "branch on a tensor",
-        r"generic_jump|[Dd]ata-dependent (?:branching|assertion)|Dynamic control flow",
-        "if",
-        _BRANCH,
-    ),
+    ("branch on a tensor", r"generic_jump|[Dd]ata-dependent (?:branching|assertion)|Dynamic control flow", "if", _IF),
     ("number out of a tensor", r"Tensor\.(item|tolist|numpy)\b(?!.*numpy\(\) on)", "", _SCALARS),
     (
         "graph_break()",
@@ -34,12 +29,7 @@ _KINDS: tuple[tuple[str, str, str, str | None], ...] = (
         "",
         "remove torch.compiler.disable from the function",
     ),
-    (
-        "operator of unknown shape",
-        r"[Dd]ynamic shape operator\D*?((?:aten|torchvision|\w+)\.\w+(?:\.\w+)?)",
-        "",
-        _SHAPES,
-    ),
+    ("operator of unknown shape", r"[Dd]ynamic shape operator\D*?(\w+\.\w+(?:\.\w+)?)", "", _SHAPES),
     ("builtin", r"(?:builtin operator `|builtin: )(\w+)", "", None),
     ("skipped function", r"skip function (\w+)|marked as skipped.*?(?:qualname: |function `)([\w.<>]+)", "", None),
     ("C function", r"(?:C/C\+\+ builtin|builtin function|Unsupported function call).*?([\w.]+)", "", None),

@@ -17,7 +17,7 @@ from fxcore.guided.inputs import copied_example
 from fxcore.state.snapshot import state_kept
 from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.captures.step_trace import Step
-from pytest_fxgraph.captures.torch_internals import core_decompositions
+from pytest_fxgraph.captures.torch_internals import core_decompositions, torch_logs_quiet
 from pytest_fxgraph.captures.tracing_failure import describe_failure, failure_of_model, name_of
 from pytest_fxgraph.captures.train_step import TrainStep
 from pytest_fxgraph.choices import FRONTENDS, MODES
@@ -47,9 +47,9 @@ class CaptureRequest:
         inputs: object,
         kwargs: Mapping[str, Any] | None,
         frontend: str,
-        *,
         calls: Sequence[Any] = (),
         dynamic_shapes: Any = None,
+        *,
         mode: str | None = None,
         decompositions: Any = None,
         step: Step | None = None,
@@ -133,6 +133,14 @@ class CaptureRequest:
         cure = _OTHER_FRONTEND.get(self.frontend, "")
         return CaptureError(f"frontend={self.frontend!r}{place}: {message}{user_lines}{cure}")
 
+    @contextlib.contextmanager
+    def failures_told(self, call: int = 1) -> Iterator[None]:
+        """Raise `failure` for any error of a with block."""
+        try:
+            yield
+        except Exception as error:
+            raise self.failure(error, call) from error
+
 
 _OTHER_FRONTEND = {
     "export": (
@@ -196,9 +204,12 @@ def independent_call(call: Call) -> Call:
 
 @contextlib.contextmanager
 def left_as_it_was(request: CaptureRequest) -> Iterator[None]:
-    """Put the model in the requested mode; then restore its mode, gradients, generators and torch's settings."""
+    """Put the model in the requested mode; then restore its mode, gradients, generators and torch's settings.
+
+    torch's logs are silent, because a capture reports the same facts in its own words.
+    """
     # A step writes into the parameters.
-    with state_kept(request.model, parameters=isinstance(request.model, TrainStep)):
+    with torch_logs_quiet(), state_kept(request.model, parameters=isinstance(request.model, TrainStep)):
         if request.mode is not None and isinstance(request.model, nn.Module):
             for module in request.model.modules():
                 module.training = request.mode == "train"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -203,39 +203,33 @@ class FxStages:
             raise ChoiceError(
                 f"stages=() follows nothing; name {', '.join(map(repr, (*FRONTENDS, DECOMPOSE)))} or passes"
             )
-        made: list[Stage] = []
+        lowering = _Lowering()
         program: Any = None
         patterns: list[PatternUse] | None = None
-        before: dict[fxcore.Node, StageNode] = {}
         for step in stages:
-            if step == "inductor":
-                inductor: Any = captured(CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=dynamic_shapes))
-                _only_graph(inductor)
-                patterns = [*(patterns or ()), *inductor.patterns]
-                for each in inductor.steps[:-1]:
-                    stage, before = _stage(each.title, each.graph, before, is_first=not made)
-                    made.append(stage)
-                step, graph, program = inductor.steps[-1].title, inductor.steps[-1].graph, None
-            elif isinstance(step, str) and step in FRONTENDS:
-                shapes = dynamic_shapes if step in ("export", "dynamo", "aot") else None
-                capture = captured(CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=shapes))
+            if isinstance(step, str) and step in FRONTENDS:
+                shapes = dynamic_shapes if step in ("export", "dynamo", "aot", "inductor") else None
+                capture: Any = captured(CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=shapes))
                 graph, program = _only_graph(capture), capture.program
+                if step == "inductor":
+                    patterns = [*(patterns or ()), *capture.patterns]
+                    for each in capture.steps:
+                        lowering.add(each.title, each.graph)
+                else:
+                    lowering.add(step, graph)
             elif step == DECOMPOSE:
                 program = _decomposed(program)
-                graph = to_graph_module(program)
+                lowering.add(step, to_graph_module(program))
             elif isinstance(step, RuleSet):
-                rewrites, program = _RewriteStages(_given(made), before), None
-                rewrites.run(step)
-                made, before = [*made, *rewrites.made], rewrites.before
-                continue
+                lowering.rewrite(step)
+                program = None
             elif callable(step):
-                graph, program = _passed(step, _given(made)), None
+                lowering.add(_name_of(step), _passed(step, lowering.given()))
+                program = None
             else:
                 known = ", ".join(map(repr, (*FRONTENDS, DECOMPOSE)))
                 raise ChoiceError(f"there is no stage {step!r}; a stage is one of {known}, or a pass that is called")
-            stage, before = _stage(_name_of(step), graph, before, is_first=not made)
-            made.append(stage)
-        stages_made = Stages(made, patterns)
+        stages_made = Stages(lowering.made, patterns)
         if self._tell is not None:
             self._tell(strip_of(stages_made, stages_made.text()))
         return stages_made
@@ -254,39 +248,57 @@ def _decomposed(program: Any) -> Any:
     return program.run_decompositions(dict(core_decompositions()))
 
 
-def _given(made: Sequence[Stage]) -> fxcore.GraphModule:
-    """Return a copy of the last graph for a pass."""
-    if not made:
-        raise ChoiceError("the first stage is a pass, which has no graph to work on; begin with a frontend")
-    return copy.deepcopy(made[-1].graph)
+class _Lowering:
+    """The stages that were made so far."""
 
-
-class _RewriteStages:
-    """The stages of one rule set: one for each of the first rewrites, named after its rule, and one for the rest."""
-
-    def __init__(self, given: fxcore.GraphModule, before: dict[fxcore.Node, StageNode]) -> None:
-        self._given = given
-        self._held: list[Rewrite] = []  # rewrites without a stage
+    def __init__(self) -> None:
         self.made: list[Stage] = []
-        self.before = before
+        self._last: dict[fxcore.Node, StageNode] = {}  # the nodes of the last stage
 
-    def run(self, rules: RuleSet) -> None:
-        """Apply the rules and make the stages."""
-        rules.apply(self._given, self._watch)
-        if self._held or not self.made:
-            self._add(f"{len(self._held)} more rewrites" if self._held else _name_of(rules))
+    def add(self, name: str, graph: fxcore.GraphModule, rewrites: Iterable[Rewrite] = ()) -> None:
+        """Add a stage. Its nodes come from those of the last stage, some by rewrites."""
+        makers = {call.name: each for each in rewrites for call in each.after}
+        records = {record.name: record for record in build_document(graph, constants="shape").nodes}
+        modules = dict(graph.named_modules())
+        nodes, last = _computing_nodes(graph), self._last
+        sources = _sources_of([*last], nodes, makers) if self.made else {}
+        moves = _moves_of_collectives([*last], nodes, sources)
+        made = {}
+        for node in nodes:
+            record = records[node.name]
+            operator = type(modules[record.target]).__name__ if node.op == "call_module" else record.target
+            made_from = tuple(last[source] for source in sources.get(node, ()))
+            rule = makers[node.name].rule if node.name in makers else None
+            moved = moves.get(node, "")
+            made[node] = StageNode(node.name, operator, made_from, record.scope, record.source, rule, moved)
+        used = {source for found in sources.values() for source in found}
+        removed = tuple(stage_node for node, stage_node in last.items() if node not in used)
+        self.made.append(Stage(printable_line(name), graph, tuple(made.values()), removed))
+        self._last = made
 
-    def _watch(self, rewrite: Rewrite) -> None:
-        self._held.append(rewrite)
-        if len(self.made) < _MOST_REWRITES:
-            self._add(rewrite.rule)
+    def given(self) -> fxcore.GraphModule:
+        """Return a copy of the last graph for a pass."""
+        if not self.made:
+            raise ChoiceError("the first stage is a pass, which has no graph to work on; begin with a frontend")
+        return copy.deepcopy(self.made[-1].graph)
 
-    def _add(self, name: str) -> None:
-        makers = {call.name: each for each in self._held for call in each.after}
-        graph = fxcore.GraphModule(self._given, copy.deepcopy(self._given.graph))
-        stage, self.before = _stage(printable_line(name), graph, self.before, is_first=False, makers=makers)
-        self.made.append(stage)
-        self._held.clear()
+    def rewrite(self, rules: RuleSet) -> None:
+        """Add a stage for each of the first rewrites of a rule set, named after its rule, and one for the rest."""
+        given, first = self.given(), len(self.made)
+        held: list[Rewrite] = []  # rewrites without a stage
+
+        def add(name: str) -> None:
+            self.add(name, fxcore.GraphModule(given, copy.deepcopy(given.graph)), held)
+            held.clear()
+
+        def watch(rewrite: Rewrite) -> None:
+            held.append(rewrite)
+            if len(self.made) - first < _MOST_REWRITES:
+                add(rewrite.rule)
+
+        rules.apply(given, watch)
+        if held or len(self.made) == first:
+            add(f"{len(held)} more rewrites" if held else _name_of(rules))
 
 
 def _passed(step: Callable[[Any], Any], given: fxcore.GraphModule) -> fxcore.GraphModule:
@@ -295,34 +307,8 @@ def _passed(step: Callable[[Any], Any], given: fxcore.GraphModule) -> fxcore.Gra
     return to_graph_module(result)
 
 
-def _name_of(step: StageStep) -> str:
-    return printable_line(step if isinstance(step, str) else str(getattr(step, "__name__", type(step).__name__)))
-
-
-def _stage(
-    name: str,
-    graph: fxcore.GraphModule,
-    before: Mapping[fxcore.Node, StageNode],
-    *,
-    is_first: bool,
-    makers: Mapping[str, Rewrite] | None = None,
-) -> tuple[Stage, dict[fxcore.Node, StageNode]]:
-    records = {record.name: record for record in build_document(graph, constants="shape").nodes}
-    modules = dict(graph.named_modules())
-    nodes = _computing_nodes(graph)
-    sources = {} if is_first else _sources_of([*before], nodes, makers or {})
-    moves = _moves_of_collectives([*before], nodes, sources)
-    made = {}
-    for node in nodes:
-        record = records[node.name]
-        operator = type(modules[record.target]).__name__ if node.op == "call_module" else record.target
-        made_from = tuple(before[source] for source in sources.get(node, ()))
-        rule = makers[node.name].rule if makers and node.name in makers else None
-        made[node] = StageNode(node.name, operator, made_from, record.scope, record.source, rule,
-                               moves.get(node, ""))  # fmt: skip
-    used = {source for found in sources.values() for source in found}
-    removed = tuple(stage_node for node, stage_node in before.items() if node not in used)
-    return Stage(name, graph, tuple(made.values()), removed), made
+def _name_of(step: Callable[[Any], Any]) -> str:
+    return str(getattr(step, "__name__", type(step).__name__))
 
 
 # From one stage to the next.
@@ -408,9 +394,7 @@ def _message(node: fxcore.Node) -> int:
 
 
 def _moves_of_collectives(
-    before: Sequence[fxcore.Node],
-    after: Sequence[fxcore.Node],
-    sources: Mapping[fxcore.Node, Sequence[fxcore.Node]],
+    before: Sequence[fxcore.Node], after: Sequence[fxcore.Node], sources: Mapping[fxcore.Node, Sequence[fxcore.Node]]
 ) -> dict[fxcore.Node, str]:
     """Say of each collective, and of each wait for one, which other nodes it passed on its way to its place."""
     places = {node: place for place, node in enumerate(before)}
@@ -462,18 +446,12 @@ def strip_of(stages: Sequence[Stage], text: str, nodeid: str = "") -> StageStrip
     places: dict[int, int] = {}
     found = []
     for number, stage in enumerate(stages):
-        nodes = tuple(
-            StripNode(
-                node.name,
-                node.operator,
-                node.change if number else "traced",
-                tuple(places[id(each)] for each in node.made_from if id(each) in places),
-                node.scope or "",
-                node.source or "",
-            )
-            for node in stage.nodes
-        )
+        nodes = []
+        for node in stage.nodes:
+            change = node.change if number else "traced"
+            made_from = tuple(places[id(each)] for each in node.made_from if id(each) in places)
+            nodes.append(StripNode(node.name, node.operator, change, made_from, node.scope or "", node.source or ""))
         removed = tuple(places[id(node)] for node in stage.removed if id(node) in places)
-        found.append(StripStage(stage.name, nodes, removed))
+        found.append(StripStage(stage.name, tuple(nodes), removed))
         places = {id(node): place for place, node in enumerate(stage.nodes)}
     return StageStrip(nodeid, tuple(found), text)

@@ -118,12 +118,8 @@ def _register(root: nn.Module, path: str, model: nn.Module) -> None:
     source: Any = model
     for owner in owners:
         source = source._modules[owner] if owner in getattr(source, "_modules", ()) else getattr(source, owner)
-    if isinstance(source, torch.Tensor):
-        placed(root, path, getattr(source, name))
-    elif name in source._parameters:
-        placed(root, path, source._parameters[name])
-    elif name in source._buffers:
-        placed(root, path, source._buffers[name], persistent=name not in source._non_persistent_buffers_set)
+    persistent = name not in getattr(source, "_non_persistent_buffers_set", ())
+    placed(root, path, getattr(source, name), persistent=persistent)
 
 
 def placed(root: nn.Module, path: str, value: torch.Tensor | None, *, persistent: bool = True) -> None:

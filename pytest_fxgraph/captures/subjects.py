@@ -83,7 +83,12 @@ def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
         raise SubjectError(f"the class {subject.__qualname__} is no subject; hand over an instance of it")
     if isinstance(subject, nn.Module) or callable(subject):
         return subject
-    raise SubjectError(_no_subject_message(subject))
+    raise SubjectError(
+        f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
+        "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
+        "a torch.export.ExportedProgram, a manager or dict of these, the path of a .pt2 or .onnx file, a Capture, "
+        "or something that a pytest_fxgraph_adapt hook turns into one of these"
+    )
 
 
 def programs_of(subject: Any) -> dict[str, Any] | None:
@@ -246,15 +251,6 @@ def _unknown_modules_of(graph: fxcore.Graph) -> nn.Module:
                     place.add_module(name, UnknownModule())
                 place = place.get_submodule(name)
     return root
-
-
-def _no_subject_message(subject: Any) -> str:
-    return (
-        f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
-        "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
-        "a torch.export.ExportedProgram, a manager or dict of these, the path of a .pt2 or .onnx file, a Capture, "
-        "or something that a pytest_fxgraph_adapt hook turns into one of these"
-    )
 
 
 class FunctionModule(nn.Module):

@@ -63,6 +63,7 @@ _LOGGERS = (
     *("torch._dynamo", "torch._guards", "torch.fx", "torch.__trace", "torch.export", "torch._functorch"),
     *("torch._subclasses", "torch._inductor"),
 )
+Decompositions = Mapping[Any, Any] | None  # torch's functions for operators
 _Backend = Callable[[Any, Sequence[Any]], Callable[..., Any]]
 
 
@@ -152,14 +153,9 @@ class DynamoLog:
         reason = metrics.fail_reason or ""
         if not reason and not metrics.has_guarded_code:
             reason = min(metrics.restart_reasons or [self._last_refusal()])
-        return FailedFrame(
-            metrics.co_filename,
-            metrics.co_name,
-            metrics.co_firstlineno,
-            metrics.fail_user_frame_lineno,
-            metrics.fail_type or ("skipped" if reason else ""),
-            reason,
-        )
+        kind = metrics.fail_type or ("skipped" if reason else "")
+        lines = metrics.co_firstlineno, metrics.fail_user_frame_lineno
+        return FailedFrame(metrics.co_filename, metrics.co_name, *lines, kind, reason)
 
     def _last_refusal(self) -> str:
         """Return torch's words for its last refusal, because older releases do not name the refused function."""
@@ -329,32 +325,25 @@ def _bound(value: Any) -> int | None:
 
 
 def compile_with_aot(
-    graph_module: Any,
-    examples: Sequence[Any],
-    *,
-    take: Callable[[str, Any], None],
-    decompositions: Mapping[Any, Any] | None,
+    graph_module: Any, examples: Sequence[Any], take: Callable[[str, Any], None], decompositions: Decompositions
 ) -> Callable[..., Any]:
     """Lower one of Dynamo's graphs by AOT autograd; `take` gets "joint", "forward" and "backward" graphs."""
     aot_autograd = part_of_torch("torch._dynamo.backends.common", "aot_autograd", "frontend 'aot'")
     default_partition = part_of_torch("torch._functorch.partitioners", "default_partition", "frontend 'aot'")
     boxed = part_of_torch("torch._functorch.aot_autograd", "make_boxed_func", "frontend 'aot'")
 
-    def compiler(kind: str) -> Callable[[Any, Sequence[Any]], Any]:
-        def compile_graph(graph: Any, _: Sequence[Any]) -> Any:
-            take(kind, graph)
-            return boxed(graph.forward)
-
-        return compile_graph
+    def compile_graph(kind: str, graph: Any, _: Sequence[Any]) -> Any:
+        take(kind, graph)
+        return boxed(graph.forward)
 
     def partition(joint: Any, inputs: Any, **options: Any) -> Any:
         take("joint", joint)
         return default_partition(joint, inputs, **options)
 
     backend = aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("forward"),
+        fw_compiler=partial(compile_graph, "forward"),
+        bw_compiler=partial(compile_graph, "backward"),
+        inference_compiler=partial(compile_graph, "forward"),
         partition_fn=partition,
         decompositions=dict(decompositions) if decompositions else None,
     )
@@ -414,11 +403,7 @@ def core_decompositions() -> Mapping[Any, Any]:
 
 
 def traced_by_make_fx(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    *,
-    is_symbolic: bool,
-    decompositions: Mapping[Any, Any] | None,
+    function: Callable[..., Any], args: Sequence[Any], *, is_symbolic: bool, decompositions: Decompositions
 ) -> Any:
     """Return the graph module that make_fx records of a function."""
     make_fx = part_of_torch("torch.fx.experimental.proxy_tensor", "make_fx", "frontend 'make_fx'")

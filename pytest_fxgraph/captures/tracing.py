@@ -13,6 +13,7 @@ import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 from torch import nn
 
@@ -116,7 +117,10 @@ def trace(
     graph_module: fxcore.GraphModule = _trace_reproducibly(name_of(model), traced_once).root
     if example:
         if verify is not False:
-            _verify(model, graph_module, example)
+            try:
+                verify_trace(model, graph_module, example["example_inputs"], example["example_kwargs"])
+            except VerificationError as error:
+                raise CaptureError(f"cannot trace {name_of(model)}: {error}") from error
         record_shapes(graph_module, example["example_inputs"], example_kwargs)
     return graph_module
 
@@ -142,14 +146,6 @@ def _example_of(
         return {}
     positional = () if example_inputs is None else positional_arguments(example_inputs, "example_inputs")
     return {"example_inputs": positional, "example_kwargs": example_kwargs, "assume": assume}
-
-
-def _verify(model: Any, graph_module: fxcore.GraphModule, example: Mapping[str, Any]) -> None:
-    """Raise CaptureError if the graph computes other results than the model."""
-    try:
-        verify_trace(model, graph_module, example["example_inputs"], example["example_kwargs"])
-    except VerificationError as error:
-        raise CaptureError(f"cannot trace {name_of(model)}: {error}") from error
 
 
 def _trace_once(
@@ -335,3 +331,48 @@ def _drawn_number_message(name: str, node: fxcore.Node) -> str:
         "or draw it from an input (torch.rand_like(x)), so that the graph does it"
     )
     return "\n".join(lines)
+
+
+class FxTrace:
+    """Traces a model: the fixture `fx_trace`."""
+
+    def __call__(
+        self,
+        model: Any,
+        *,
+        example_inputs: object = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+        concrete_args: dict[str, Any] | None = None,
+        leaf_modules: Any = (),
+        wrap: Any = (),
+        assume: Mapping[str, Any] | None = None,
+        verify: bool | None = None,
+        enforce_guards: bool | None = None,
+    ) -> fxcore.GraphModule:
+        """Return the graph of a model. A model that cannot be traced fails the test with the model's line.
+
+        `leaf_modules` are classes or module paths; a call of one of these modules is one node. With "auto", modules
+        that cannot be traced are leaves. `wrap` are functions or names of functions; a call of one is one node.
+
+        With `example_inputs`, tracing goes on where Python asks for a value. The value becomes a guard of the graph,
+        and every node has the shape and dtype of its value in its meta. Unless `verify` is False, graph and model are
+        compared on the example, on fresh values and on inputs of other sizes. Calls of the graph refuse inputs that
+        break a guard; `enforce_guards=False` leaves the checks out. `assume` names places, "file.py:line": a branch on
+        tensor contents there goes as in the example.
+        """
+        try:
+            return trace(
+                model,
+                example_inputs=example_inputs,
+                example_kwargs=example_kwargs,
+                concrete_args=concrete_args,
+                leaf_modules=leaf_modules,
+                wrap=wrap,
+                assume=assume,
+                verify=verify,
+                enforce_guards=enforce_guards,
+            )
+        except CaptureError as error:
+            message = str(error)
+        # Outside the handler: the report is the message alone, without the frames of the tracer below it.
+        pytest.fail(message, pytrace=False)

@@ -31,14 +31,16 @@ _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 def refuse_untraceable(model: Any) -> None:
     """Raise CaptureError for a scripted or compiled model."""
     if isinstance(model, _SCRIPTED):
+        name = getattr(model, "original_name", None) or getattr(model, "name", None) or name_of(model)
         raise CaptureError(
-            f"cannot trace {_scripted_name(model)}: it is scripted, so that its Python code is gone; "
+            f"cannot trace {name}: it is scripted, so that its Python code is gone; "
             "hand over the model that torch.jit.script or torch.jit.trace was given"
         )
     if _is_compiled(model):
         original = "model._orig_mod" if isinstance(model, nn.Module) else "the function that torch.compile was given"
+        name = name_of(getattr(model, "_orig_mod", model))
         raise CaptureError(
-            f"cannot trace {_original_name(model)}: torch.compile compiled it, and what runs is no longer its code; "
+            f"cannot trace {name}: torch.compile compiled it, and what runs is no longer its code; "
             f"hand over the model from before, {original}"
         )
 
@@ -69,14 +71,6 @@ def _is_compiled(model: Any) -> bool:
     return callable(getattr(model, "_torchdynamo_orig_callable", None))
 
 
-def _original_name(model: Any) -> str:
-    return name_of(model._orig_mod if isinstance(model, nn.Module) else model)
-
-
-def _scripted_name(model: Any) -> str:
-    return str(getattr(model, "original_name", None) or getattr(model, "name", None) or name_of(model))
-
-
 def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any] | None = None) -> str:
     """Return the message for an error while a model was traced: the model, the reason, the line of the user's code.
 
@@ -85,13 +79,8 @@ def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any
     failure = failure_of_model(model, example) if example else None
     if failure is not None:
         return f"cannot trace {name_of(model)}: the model itself does not run on the example inputs: {failure}"
-    lines = [f"cannot trace {name_of(model)}: {_reason(error)}"]
-    line = _users_line(model, error)
-    if line is not None:
-        lines.insert(1, f"  {short_path(line.filename)}:{line.lineno}, in {line.name}: {line.line}")
-    if example:
-        lines += _all_obstacles(model, example)
-    return "\n".join(lines)
+    obstacles = _all_obstacles(model, example) if example else []
+    return "\n".join([f"cannot trace {name_of(model)}: {_reason_and_line(model, error)}", *obstacles])
 
 
 def failure_of_model(model: Any, example: Mapping[str, Any]) -> str | None:
@@ -124,10 +113,8 @@ def _all_obstacles(model: Any, example: Mapping[str, Any]) -> list[str]:
         return []
     if len(found.obstacles) < 2:
         return []
-    return [
-        f"all {len(found.obstacles)} places that stand in the way:",
-        *(f"  {line}" for line in str(found).splitlines()),
-    ]
+    lines = [f"  {line}" for line in str(found).splitlines()]
+    return [f"all {len(found.obstacles)} places that stand in the way:", *lines]
 
 
 def name_of(model: Any) -> str:

@@ -162,9 +162,8 @@ def steps_of(model: Any) -> int | None:
 
 def summed(outputs: Any) -> torch.Tensor:
     """Return the sum of all floating outputs, the default loss. Raises CaptureError if there are none."""
-    floating = [
-        leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-    ]
+    tensors = (leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor))
+    floating = [tensor for tensor in tensors if tensor.is_floating_point()]
     if not floating:
         raise CaptureError(
             "the model returns no floating-point tensor, so its outputs have no sum to go backward from; give loss="

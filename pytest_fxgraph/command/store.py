@@ -11,9 +11,8 @@ from typing import Any
 
 from pytest_fxgraph.command.output import SAME, add_json, print_json, print_lines
 from pytest_fxgraph.recordings.place import StoredFile
-from pytest_fxgraph.recordings.pruning import removals
 from pytest_fxgraph.recordings.recording import Recording
-from pytest_fxgraph.recordings.store import INDEX, RecordingStore, graph_files
+from pytest_fxgraph.recordings.store import INDEX, RecordingStore, graph_files, removals
 from pytest_fxgraph.report.printable import counted, listed
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

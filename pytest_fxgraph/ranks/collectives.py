@@ -8,11 +8,13 @@ Source: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from torch.utils import _pytree as pytree
 
 import fxcore
@@ -30,9 +32,9 @@ from pytest_fxgraph.captures.collective_nodes import (
     schema_of_call,
     tensors_of,
 )
+from pytest_fxgraph.captures.distributed_internals import process_groups
 from pytest_fxgraph.document.tensor_texts import dtype_name
-from pytest_fxgraph.ranks.collective_table import Row, printed
-from pytest_fxgraph.ranks.communicators import Communicator
+from pytest_fxgraph.ranks.world import ranks_text
 from pytest_fxgraph.report.printable import counted
 
 # Arguments that a collective writes, and arguments that it neither sends nor writes.
@@ -40,6 +42,29 @@ _OUTPUTS = frozenset({"out", "output", "outputs", "output_tensor", "output_tenso
                       "gather_list", "output_tensor_list", "output_tensor_lists"})  # fmt: skip
 _PEERS = {"dst": False, "src": False, "group_dst": True, "group_src": True, "root_rank": True}  # a rank of the group?
 _METHODS_WITH_COLLECTIVES = frozenset({"redistribute", "full_tensor"})
+_LONGEST_BLOCK = 64  # rows; a longer repetition stays unfolded
+_NUMBER_OF_BLOCK = re.compile(r"(?<=[.\[_])\d+|^\d+")
+_TITLES = ("ranks", "times", "collective", "group", "dtype", "shapes", "bytes", "sent", "module")
+_MESH_DESCRIPTION = "mesh_"  # begins the description of a group that a DeviceMesh made
+
+
+class Communicator(NamedTuple):
+    """A group of processes: its ranks in the world, ascending as torch has them, and its dimension of a mesh."""
+
+    ranks: tuple[int, ...]
+    dimension: str = ""
+    number: int = 0  # among the groups of the same ranks, in the order in which every rank makes them
+
+    @property
+    def text(self) -> str:
+        """Name the group for people: `tp`, or its ranks."""
+        text = self.dimension or f"ranks {ranks_text(self.ranks)}"
+        return text + (f" (group {self.number + 1} of these ranks)" if self.number else "")
+
+    @property
+    def identity(self) -> tuple[tuple[int, ...], int]:
+        """Return a value that is equal for one group on all its ranks, and for no other group."""
+        return self.ranks, self.number
 
 
 @dataclass(frozen=True)
@@ -98,23 +123,21 @@ class Collectives(list[Collective]):
         return [each for each in self if each.rank == rank]
 
     def __str__(self) -> str:
-        rows: dict[int, list[Row]] = {}
+        rows: dict[int, list[_Row]] = {}
         for each in self:
             reduced = f"({each.reduction})" if each.reduction else ""
             peer = "" if each.peer is None else f" rank {each.peer}"
-            row = Row(f"{each.kind}{reduced}{peer}", each.communicator.text, each.dtype, each.shapes, each.bytes,
+            row = _Row(f"{each.kind}{reduced}{peer}", each.communicator.text, each.dtype, each.shapes, each.bytes,
                       each.sent, each.module)  # fmt: skip
             rows.setdefault(each.rank, []).append(row)
-        return printed(rows)
+        return _printed(rows)
 
     def __repr__(self) -> str:
         return f"<{counted(len(self), 'collective')}>"
 
 
 def collectives_of(
-    graph_modules: Iterable[fxcore.GraphModule],
-    rank: int,
-    communicators: Mapping[str, Communicator],
+    graph_modules: Iterable[fxcore.GraphModule], rank: int, communicators: Mapping[str, Communicator]
 ) -> list[Collective]:
     """Return the collectives of a rank's graphs in their order. Inner graphs are looked into where they are called."""
     found: list[Collective] = []
@@ -146,14 +169,12 @@ def _sources(wait: fxcore.Node) -> Iterator[fxcore.Node]:
 def hidden_collective(graph_module: fxcore.GraphModule) -> fxcore.Node | None:
     """Return the first node that computes with DTensors, whose operators may hold collectives; None without one."""
     for owner, node in _calls(graph_module):
-        if node.op == "call_method" and str(node.target) in _METHODS_WITH_COLLECTIVES:
-            return node
+        is_hidden = node.op == "call_method" and str(node.target) in _METHODS_WITH_COLLECTIVES
         if node.op == "call_module":
-            if any(map(is_distributed, owner.get_submodule(str(node.target)).parameters())):
-                return node
-        elif node.op in ("call_function", "call_method") and any(
-            _holds_distributed(owner, each) for each in (node, *node.all_input_nodes)
-        ):
+            is_hidden = any(map(is_distributed, owner.get_submodule(str(node.target)).parameters()))
+        elif node.op in ("call_function", "call_method") and not is_hidden:
+            is_hidden = any(_holds_distributed(owner, each) for each in (node, *node.all_input_nodes))
+        if is_hidden:
             return node
     return None
 
@@ -202,8 +223,7 @@ class _Call:
     def records(self, rank: int, order: int) -> list[Collective]:
         """Return the record of the call; of a batch of sends and receives one for each."""
         if self.kind != "batch_p2p":
-            shapes = tuple([tuple(map(int, each.shape)) for each in self.inputs or self.outputs])
-            return [self._record(rank, order, self.kind, shapes)]
+            return [self._record(rank, order)]
         columns = [self.arguments[name] for name in ("op_list", "peer_list", "tag_list", "tensors")]
         found: list[Collective] = []
         for word, peer, tag, tensor in zip(*columns, strict=True):
@@ -211,12 +231,11 @@ class _Call:
             part = _Call(self.owner, self.node, kind, self.communicator)
             part.inputs = part.outputs = list(_leaf_tensors(tensor))
             part.arguments = {"root_rank": peer, "tag": tag}
-            shapes = tuple([tuple(map(int, each.shape)) for each in part.inputs])
-            found.append(part._record(rank, order + len(found), kind, shapes))
+            found.append(part._record(rank, order + len(found)))
         return found
 
-    def _record(self, rank: int, order: int, kind: str, shapes: tuple[tuple[int, ...], ...]) -> Collective:
-        tensors = [] if kind == "barrier" else self.inputs or self.outputs
+    def _record(self, rank: int, order: int) -> Collective:
+        kind, tensors = self.kind, [] if self.kind == "barrier" else self.inputs or self.outputs
         size = len(self.communicator.ranks)
         message = max(bytes_of(self.inputs), bytes_of(self.outputs))
         if kind in ("gather", "scatter") and not self.is_at_root:
@@ -226,7 +245,7 @@ class _Call:
         return Collective(
             rank, order, kind, self.communicator,
             dtype_name(tensors[0].dtype) if tensors else "",
-            shapes if tensors else (),
+            tuple([tuple(map(int, each.shape)) for each in tensors]),
             message if tensors else 0,
             reduction_of(self.node, kind, self.arguments), self._peer(), self.node.name, module_path(self.node),
             gives, takes, tag if isinstance(tag, int) else 0,
@@ -288,3 +307,104 @@ def _source_of(node: fxcore.Node) -> str:
     """Return the last line of the recorded stack: `self.reduce(x)`."""
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines() if line.strip()]
     return lines[-1] if lines else ""
+
+
+# Groups of processes of one rank: the ranks in each, and the dimension of the mesh that each belongs to.
+
+
+def communicators_by_name(models: Iterable[Any] = ()) -> dict[str, Communicator]:
+    """Return the groups of this process by torch's name; the meshes of the models' state name their dimensions."""
+    found = {}
+    numbers: dict[tuple[int, ...], int] = {}
+    for group in process_groups():
+        described = str(getattr(group, "group_desc", "") or "")
+        dimension = described.removeprefix(_MESH_DESCRIPTION) if described.startswith(_MESH_DESCRIPTION) else ""
+        ranks = tuple(torch.distributed.get_process_group_ranks(group))
+        numbers[ranks] = numbers.get(ranks, -1) + 1
+        found[str(group.group_name)] = Communicator(ranks, dimension, numbers[ranks])
+    for mesh in _meshes_of(models):
+        for place, dimension in enumerate(mesh.mesh_dim_names or ()):
+            name = str(mesh.get_group(place).group_name)
+            if name in found and not found[name].dimension:
+                found[name] = found[name]._replace(dimension=dimension)
+    return found
+
+
+def _meshes_of(models: Iterable[Any]) -> Iterator[Any]:
+    for model in models:
+        if isinstance(model, nn.Module):
+            tensors: list[Any] = [*model.parameters(), *model.buffers()]
+            yield from (tensor.device_mesh for tensor in tensors if is_distributed(tensor))
+        elif hasattr(model, "mesh_dim_names"):
+            yield model
+
+
+# The table: ranks that do the same share a row, repeated blocks are folded, and groups have totals.
+
+
+class _Row(NamedTuple):
+    """The cells of a collective that ranks may share."""
+
+    kind: str
+    group: str
+    dtype: str
+    shapes: tuple[tuple[int, ...], ...]
+    bytes: int
+    sent: int
+    module: str
+
+    def cells(self, ranks: str, times: int) -> tuple[str, ...]:
+        """Return the texts of the columns."""
+        shapes = [str(list(shape)) for shape in self.shapes]
+        shown = f"{len(shapes)} x {shapes[0]}" if len(shapes) > 1 and len({*shapes}) == 1 else ", ".join(shapes)
+        numbers = (f"{self.bytes:,}", f"{self.sent:,}") if shapes or self.kind == "barrier" else ("?", "?")
+        return ranks, f"x{times}" if times > 1 else "", self.kind, self.group, self.dtype, shown, *numbers, self.module
+
+
+def _printed(by_rank: Mapping[int, Sequence[_Row]]) -> str:
+    """Return the table of the rows of all ranks, and below it the totals of each group for one rank."""
+    together: dict[tuple[_Row, ...], list[int]] = {}
+    for rank, rows in by_rank.items():
+        together.setdefault(tuple(rows), []).append(rank)
+    lines: list[tuple[str, ...]] = [_TITLES]
+    for rows, ranks in together.items():
+        lines += [row.cells(ranks_text(ranks), times) for row, times in _folded(rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = [
+        "  ".join([cell.ljust(width) for cell, width in zip(line, widths, strict=True)]).rstrip() for line in lines
+    ]
+    return "\n".join([*texts, *(total for rows, ranks in together.items() for total in _totals(rows, ranks))])
+
+
+def _totals(rows: Sequence[_Row], ranks: Sequence[int]) -> Iterator[str]:
+    """Yield a line for each group that ranks with these rows use."""
+    who = f"each of ranks {ranks_text(ranks)}" if len(ranks) > 1 else f"rank {ranks[0]}"
+    for group in dict.fromkeys(row.group for row in rows):
+        own = [row for row in rows if row.group == group]
+        yield (
+            f"total on {group}, {who}: {counted(len(own), 'collective')}, {sum(row.bytes for row in own):,} bytes, "
+            f"{sum(row.sent for row in own):,} sent"
+        )
+
+
+def _folded(rows: Sequence[_Row]) -> Iterator[tuple[_Row, int]]:
+    """Yield each row with its number of repetitions; of repeated blocks one, with `*` for the number of the block."""
+    general = [row._replace(module=_NUMBER_OF_BLOCK.sub("*", row.module)) for row in rows]
+    start = 0
+    while start < len(rows):
+        length, times = 1, 1
+        for candidate in range(1, min(_LONGEST_BLOCK, (len(rows) - start) // 2) + 1):
+            found = _repetitions(general, start, candidate)
+            if candidate * (found - 1) > length * (times - 1):
+                length, times = candidate, found
+        for place in range(start, start + length):
+            yield (general if times > 1 else rows)[place], times
+        start += length * times
+
+
+def _repetitions(rows: Sequence[_Row], start: int, length: int) -> int:
+    """Return how many times the `length` rows from `start` on stand one after the other."""
+    times, block = 1, rows[start : start + length]
+    while rows[start + times * length : start + (times + 1) * length] == block:
+        times += 1
+    return times

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from pytest_fxgraph.choices import Frontend, Mode
 from pytest_fxgraph.errors import ChoiceError
-from pytest_fxgraph.ranks.memory import check_optimizer
-from pytest_fxgraph.ranks.rank_program import ProgramRequest, captured_program
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, captured_program, check_optimizer
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
 from pytest_fxgraph.ranks.sent_programs import programs_of_processes
 from pytest_fxgraph.ranks.world import MeshSizes, World

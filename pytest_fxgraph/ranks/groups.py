@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fxcore.operators.kinds import is_packet, overloads_of
+from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.compare.structural_hash import structural_hash
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
 from pytest_fxgraph.ranks.rank_program import RankProgram
@@ -71,18 +72,13 @@ def masked(document: GraphDocument) -> GraphDocument:
 
     Shapes of values stay, and so do booleans and arguments for a dimension or a size: these make another program.
     """
-    nodes = [
-        node._replace(
-            args=tuple([_without_numbers(text, node, str(place)) for place, text in enumerate(node.args)]),
-            kwargs=tuple([(key, _without_numbers(text, node, key)) for key, text in node.kwargs]),
-        )
-        for node in document.nodes
-    ]
-    modules = [
-        module if module.graph is None else module._replace(graph=masked(module.graph)) for module in document.modules
-    ]
+    nodes = []
+    for node in document.nodes:
+        args = tuple([_without_numbers(text, node, str(place)) for place, text in enumerate(node.args)])
+        kwargs = tuple([(key, _without_numbers(text, node, key)) for key, text in node.kwargs])
+        nodes.append(node._replace(args=args, kwargs=kwargs))
     state = [record._replace(content=_MASK) if _is_maskable(record) else record for record in document.state]
-    return replace(document, nodes=tuple(nodes), modules=tuple(modules), state=tuple(state))
+    return replace(with_inner_graphs(document, masked), nodes=tuple(nodes), state=tuple(state))
 
 
 def _is_maskable(record: StateRecord) -> bool:

@@ -10,6 +10,7 @@ torch makes the same checks of kind, dtype and shapes in a run with TORCH_DISTRI
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -256,20 +257,10 @@ def _unequal(send: Collective, receive: Collective) -> str | None:
     """Return in words how a send and its receive differ."""
     if send.dtype != receive.dtype:
         return _told(send, receive, "the dtype differs, and the data are read wrongly")
-    sizes = [_elements(each) for each in (send, receive)]
+    sizes = [sum(map(math.prod, each.shapes)) for each in (send, receive)]
     if send.shapes and receive.shapes and sizes[0] != sizes[1]:
         return _told(send, receive, f"{sizes[0]} elements are sent and {sizes[1]} expected")
     return None
-
-
-def _elements(call: Collective) -> int:
-    total = 0
-    for shape in call.shapes:
-        product = 1
-        for size in shape:
-            product *= size
-        total += product
-    return total
 
 
 def _told(first: Collective, second: Collective, difference: str) -> str:

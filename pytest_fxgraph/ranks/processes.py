@@ -7,9 +7,11 @@ rank is a new interpreter, which imports the function by its name.
 from __future__ import annotations
 
 import faulthandler
+import linecache
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import tempfile
@@ -18,23 +20,30 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import takewhile
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from pytest_fxgraph.errors import RanksError
 from pytest_fxgraph.ranks.fake_world import refuse_inside_a_world, refuse_without_distributed
-from pytest_fxgraph.ranks.rank_stacks import described_stack, stack_in, waits_in
 
 _GRACE = 0.3  # seconds in which ranks that fail together report, so that the first cause is told
 _DUMPING = 2.0  # seconds for the stacks of the other ranks
 _NO_TRAINING = "Unable to handle autograd's threading"  # of torch's error in such a fork
 _SIGNAL = getattr(signal, "SIGUSR1", None)  # makes a rank write its stack; Windows has no such signal
+_FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
+_TORCH = str(Path(torch.__file__).parent)
+_COLLECTIVES = re.compile(
+    r"(?:all_|reduce|broadcast|barrier|monitored_barrier|gather|scatter|send|recv|isend|irecv|batch_isend|wait_tensor)"
+)
+_OF_COLLECTIVES = ("distributed_c10d.py", "_functional_collectives.py", "_collectives.py")
+_OURS = str(Path(__file__).parent)
 
 
 @dataclass
@@ -121,7 +130,9 @@ def _start(call: _Call, ranks: list[_Rank]) -> None:
     is_fork = _is_fork(call)
     context: Any = multiprocessing.get_context("fork" if is_fork else "spawn")
     pipes = [context.Pipe() for _ in range(call.world_size)]
-    with _ends_closed([child for _, child in pipes]), _quiet_fork():
+    with ExitStack() as ends, _quiet_fork():
+        for _, child in pipes:
+            ends.enter_context(child)
         for number, (parent, child) in enumerate(pipes):
             # A fork holds all ends. A rank sees that its parent is gone only if no rank holds the parent's end.
             foreign = [end for pipe in pipes for end in pipe if end is not child] if is_fork else []
@@ -166,15 +177,6 @@ def _is_importable(call: _Call) -> bool:
     except (pickle.PicklingError, AttributeError, TypeError):
         return False
     return True
-
-
-@contextmanager
-def _ends_closed(connections: Sequence[Connection]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for connection in connections:
-            connection.close()
 
 
 @contextmanager
@@ -242,8 +244,8 @@ def _message(ranks: Sequence[_Rank], call: _Call) -> str:
     if not failed:
         names = ", ".join([str(rank.number) for rank in waiting])
         lines.append(f"rank {names} of {len(ranks)} did not end {call.name} within {call.timeout:g} s")
-    stacks = {rank.number: stack_in(rank.stack_file) for rank in waiting}
-    lines += [f"rank {number} {waits_in(stack)}" for number, stack in stacks.items()]
+    stacks = {rank.number: _stack_in(rank.stack_file) for rank in waiting}
+    lines += [f"rank {number} {_waits_in(stack)}" for number, stack in stacks.items()]
     ended = [str(rank.number) for rank in ranks if rank.answer is not None and not rank.failure]
     lines += [f"rank {', '.join(ended)} has ended"] if ended else []
     if not failed:
@@ -256,7 +258,7 @@ def _message(ranks: Sequence[_Rank], call: _Call) -> str:
     for rank in failed:
         lines += ["", f"rank {rank.number}:", str(rank.answer[1][1]).rstrip()] if rank.answer is not None else []
     for number, stack in stacks.items():
-        lines += ["", f"rank {number} waits:", described_stack(stack)] if stack else []
+        lines += ["", f"rank {number} waits:", _described_stack(stack)] if stack else []
     return "\n".join(lines)
 
 
@@ -297,13 +299,9 @@ def _result_of_rank(number: int, call: _Call) -> Any:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the name of the machine need not resolve to an address
     torch.set_num_threads(1)
     distributed: Any = torch.distributed
-    distributed.init_process_group(
-        "gloo",
-        store=distributed.FileStore(str(call.folder / "rendezvous"), call.world_size),
-        rank=number,
-        world_size=call.world_size,
-        timeout=timedelta(seconds=call.timeout + _DUMPING),
-    )
+    store = distributed.FileStore(str(call.folder / "rendezvous"), call.world_size)
+    timeout = timedelta(seconds=call.timeout + _DUMPING)
+    distributed.init_process_group("gloo", store=store, rank=number, world_size=call.world_size, timeout=timeout)
     return call.function(number, *call.args)
 
 
@@ -324,3 +322,55 @@ def _exit_with_parent(connection: Connection) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(0)
+
+
+# The stack of a rank that waits, as faulthandler writes it.
+
+
+class _Frame(NamedTuple):
+    """A call of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+
+def _stack_in(file: Path) -> list[_Frame]:
+    """Return the calls of a process's main thread, the innermost first; nothing if it wrote no stack."""
+    if not file.exists():
+        return []
+    # faulthandler writes the oldest thread last.
+    of_main = file.read_text(encoding="utf-8", errors="replace").rpartition("hread 0x")[2]
+    frames = [_Frame(found[1], int(found[2]), found[3]) for found in map(_FRAME.match, of_main.splitlines()) if found]
+    # Below the called function lie the start of the rank and, in a fork, the calls of its parent.
+    return list(takewhile(lambda frame: frame.file != __file__, frames))
+
+
+def _waits_in(stack: Sequence[_Frame]) -> str:
+    """Say what a rank was doing: "waits in all_reduce, called in forward (model.py:12)"."""
+    collective = _collective_in(stack)
+    user = next((frame for frame in stack if not frame.file.startswith((_TORCH, "<", _OURS))), None)
+    called = f"{user.function} ({Path(user.file).name}:{user.line})" if user is not None else ""
+    if collective:
+        return f"waits in {collective}" + (f", called in {called}" if called else "")
+    return f"is in {called}" if called else "had not ended; its stack is unknown"
+
+
+def _described_stack(stack: Sequence[_Frame]) -> str:
+    """Return a stack in the words of a traceback, the innermost call last."""
+    lines = []
+    for frame in reversed(stack):
+        lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}')
+        source = linecache.getline(frame.file, frame.line).strip()
+        lines += [f"    {source}"] if source else []
+    return "\n".join(lines)
+
+
+def _collective_in(stack: Sequence[_Frame]) -> str:
+    """Return the outermost function of torch.distributed that is a collective."""
+    found = [
+        frame.function
+        for frame in stack
+        if frame.file.endswith(_OF_COLLECTIVES) and _COLLECTIVES.match(frame.function.lstrip("_"))
+    ]
+    return found[-1] if found else ""

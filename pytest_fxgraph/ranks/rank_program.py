@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,21 +13,24 @@ import fxcore
 from fxcore.graph import gc_paused
 from fxcore.node_data.distributed_types import is_distributed
 from pytest_fxgraph.captures.capture import Capture
-from pytest_fxgraph.captures.collective_nodes import group_argument, kind_of, name_of_group
+from pytest_fxgraph.captures.collective_nodes import bytes_of, group_argument, kind_of, name_of_group
 from pytest_fxgraph.captures.collective_trace import REDUCTION, is_opaque
 from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.state_names import tensor_parts
 from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.generated_code import copied_graph
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.process_groups import ProcessGroupTexts
-from pytest_fxgraph.errors import CaptureError, RanksError
-from pytest_fxgraph.ranks.collectives import Collective, collectives_of
-from pytest_fxgraph.ranks.communicators import Communicator, communicators_by_name
+from pytest_fxgraph.errors import CaptureError, ChoiceError, RanksError
+from pytest_fxgraph.ranks.collectives import Collective, Communicator, collectives_of, communicators_by_name
 from pytest_fxgraph.ranks.fake_world import rank_of_fake_world
-from pytest_fxgraph.ranks.memory import StateMemory, state_memory
 from pytest_fxgraph.ranks.world import World
+
+# Tensors like the parameter that an optimizer keeps for each parameter: a momentum, or Adam's two averages.
+# Source: torch.optim.SGD, Adam and AdamW, which call `torch.zeros_like(parameter)`. Adam's count of steps is left out.
+OPTIMIZERS: Mapping[str, int] = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,15 @@ class ProgramRequest:
         """Return the request to capture a rank's model. make_fx traces a whole step, with the hooks of the plan."""
         step = Step(self.mode == "train", self.loss) if self.frontend == "make_fx" else None
         return CaptureRequest.of(model, self.arguments(rank), self.kwargs, self.frontend, mode=self.mode, step=step)
+
+
+@dataclass(frozen=True)
+class StateMemory:
+    """The bytes of a rank's state. A rank counts its own parts of distributed tensors alone."""
+
+    parameters: int = 0  # and buffers
+    gradients: int = 0
+    optimizer: int = 0
 
 
 @dataclass(frozen=True)
@@ -157,10 +169,8 @@ def _placements(model: Any) -> dict[str, str]:
         if is_distributed(tensor):
             mesh, placements = tensor.device_mesh, tensor.placements
             names = mesh.mesh_dim_names or [f"dimension {place}" for place in range(mesh.ndim)]
-            told = [
-                f"{_placement_text(placement)} on {name}" for placement, name in zip(placements, names, strict=True)
-            ]
-            found[name] = ", ".join(told)
+            pairs = zip(placements, names, strict=True)
+            found[name] = ", ".join([f"{_placement_text(placement)} on {dimension}" for placement, dimension in pairs])
     return found
 
 
@@ -201,3 +211,25 @@ def _readable(capture: Capture, communicators: Mapping[str, Communicator]) -> fx
     made = fxcore.GraphModule(graph_module, copied, type(graph_module).__name__)
     made.meta.update(graph_module.meta)
     return made
+
+
+def check_optimizer(optimizer: str | None, mode: str | None) -> None:
+    """Raise ChoiceError for an unknown optimizer, or an optimizer without a training step."""
+    if optimizer is not None and optimizer not in OPTIMIZERS:
+        raise ChoiceError(f"there is no optimizer {optimizer!r}; there are {', '.join(map(repr, OPTIMIZERS))}")
+    if optimizer is not None and mode != "train":
+        raise ChoiceError(f"optimizer={optimizer!r} belongs to a training step; give mode='train', too")
+
+
+def state_memory(model: Any, *, is_training: bool, optimizer: str | None) -> StateMemory:
+    """Return the memory of a model's state on this rank. Gradients have the sizes of their parameters."""
+    if not isinstance(model, nn.Module):
+        return StateMemory()
+    parameters = [*model.parameters()]
+    trained = _bytes([each for each in parameters if each.requires_grad]) if is_training else 0
+    states = 0 if optimizer is None else OPTIMIZERS[optimizer]
+    return StateMemory(_bytes([*parameters, *model.buffers()]), trained, states * trained)
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return bytes_of(part for tensor in tensors for _, part in tensor_parts(tensor))

@@ -2,25 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import fxcore
+from fxcore.transforms.analysis.costs import aligned
 from pytest_fxgraph.captures.capture import JoinedGraphs, joined_graphs
+from pytest_fxgraph.captures.costs import cost_block, costs_of_captured, costs_together
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.capture_notes import CONSTANT, FRONTEND, PLACEMENT, RANKS, WORLD
+from pytest_fxgraph.document.costs import CostBlock
 from pytest_fxgraph.errors import CollectiveError, RanksError
-from pytest_fxgraph.ranks.collectives import Collectives, hidden_collective
-from pytest_fxgraph.ranks.costs import RankCosts, rank_cost
+from pytest_fxgraph.ranks.collectives import Collective, Collectives, hidden_collective
 from pytest_fxgraph.ranks.groups import groups_of_equal_ranks, masked
 from pytest_fxgraph.ranks.matching import mismatch_of
-from pytest_fxgraph.ranks.rank_program import ProgramRequest, RankProgram
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, RankProgram, StateMemory
 from pytest_fxgraph.ranks.world import World, ranks_text
 from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.text import headline
 
 _MOST_DIFFERENCES = 3
+_STATE = ("parameters", "gradients", "optimizer")  # fields of StateMemory
+
+
+@dataclass(frozen=True)
+class RankCost:
+    """The costs of one step of one rank of a group of equal ranks."""
+
+    ranks: tuple[int, ...]
+    flops: int
+    bytes: int  # that the operators read and write
+    state: StateMemory
+    activations: int  # the most bytes of inputs and intermediate values that are live at once
+    sent: Mapping[tuple[str, str], int]  # bytes, by collective and group: ("all_reduce", "tp")
+    uncounted: tuple[str, ...]  # operators whose FLOPs nobody knows
+
+    @property
+    def memory(self) -> int:
+        """The bytes of the state and of the activations' peak."""
+        return self.state.parameters + self.state.gradients + self.state.optimizer + self.activations
+
+    @property
+    def columns(self) -> dict[str, int | float]:
+        """The numbers of a table's row."""
+        return {
+            "flops": self.flops,
+            "bytes": self.bytes,
+            **{f"memory_{name}": getattr(self.state, name) for name in _STATE},
+            "peak_activation": self.activations,
+            **{f"sent_bytes_{kind}_{group}": count for (kind, group), count in self.sent.items()},
+            "uncounted": len(self.uncounted),
+        }
+
+
+class RankCosts(tuple[RankCost, ...]):
+    """The costs of each group of equal ranks; print them for a table."""
+
+    __slots__ = ()
+
+    @property
+    def largest(self) -> dict[str, int | float]:
+        """The largest number of any rank, by column."""
+        columns: dict[str, int | float] = dict.fromkeys([column for each in self for column in each.columns], 0)
+        for each in self:
+            columns.update({column: max(columns[column], number) for column, number in each.columns.items()})
+        return columns
+
+    def __str__(self) -> str:
+        exchanges = list(dict.fromkeys([key for each in self for key in each.sent]))
+        head = ("ranks", "FLOPs", *_STATE, "activations", "memory", *(f"{kind} {group}" for kind, group in exchanges))
+        rows = [head]
+        for each in self:
+            state = [getattr(each.state, name) for name in _STATE]
+            sent = [each.sent.get(key, 0) for key in exchanges]
+            numbers = [each.flops, *state, each.activations, each.memory, *sent]
+            rows.append((ranks_text(each.ranks), *[f"{number:,}" for number in numbers]))
+        return aligned(rows)
 
 
 class RankPrograms(JoinedGraphs):
@@ -56,7 +114,7 @@ class RankPrograms(JoinedGraphs):
         Raises CaptureError if a graph cannot be counted, and RanksError as `collectives` does.
         """
         self._refuse_hidden_collectives("count")
-        return RankCosts([rank_cost(group.ranks, self.programs[group.ranks[0]]) for group in self.groups])
+        return RankCosts([_rank_cost(group.ranks, self.programs[group.ranks[0]]) for group in self.groups])
 
     def assert_spmd(self) -> None:
         """Check that all ranks run one graph, up to constants that depend on the rank.
@@ -67,10 +125,8 @@ class RankPrograms(JoinedGraphs):
         if len(self.groups) == 1:
             return
         first, *others = (self.programs[group.ranks[0]] for group in self.groups)
-        lines = [
-            f"the {len(self.programs)} ranks run {len(self.groups)} different graphs: "
-            + "; ".join([f"ranks {group.text}" for group in self.groups])
-        ]
+        ranks = "; ".join([f"ranks {group.text}" for group in self.groups])
+        lines = [f"the {len(self.programs)} ranks run {len(self.groups)} different graphs: {ranks}"]
         for other in others[:_MOST_DIFFERENCES]:
             difference = compare_documents(masked(first.document), masked(other.document), level="structure")
             lines.append(f"rank {other.rank} differs from rank {first.rank}: {headline(difference)}")
@@ -112,11 +168,6 @@ class RankPrograms(JoinedGraphs):
         representatives = [self.programs[group.ranks[0]].readable for group in self.groups]
         return joined_graphs({"graph": representatives}, [f"{FRONTEND}: {self.frontend}", *self._notes()])
 
-    @property
-    def operators_of(self) -> Any:
-        """The subject for questions about operators: this one."""
-        return self
-
     def _notes(self) -> list[str]:
         notes = [f"{WORLD}: {self.world.text}"]
         if len(self.programs) != self.world.size:
@@ -132,3 +183,33 @@ class RankPrograms(JoinedGraphs):
 
     def __repr__(self) -> str:
         return f"<{counted(len(self.programs), 'rank')} in {counted(len(self.groups), 'group')} by {self.frontend}>"
+
+
+def _rank_cost(ranks: tuple[int, ...], program: RankProgram) -> RankCost:
+    """Return the costs of a rank. Raises CaptureError if its graphs cannot be counted."""
+    graphs = [program.readable, *program.capture.graphs[1:]]
+    has_gradients = program.state.gradients > 0
+    cost = costs_together({str(place): _block(graph, has_gradients) for place, graph in enumerate(graphs)})
+    sent = _sent(program.collectives)
+    return RankCost(
+        ranks, cost.total.flops, cost.total.bytes, program.state, cost.peak_activation, sent, cost.uncounted
+    )
+
+
+def _block(graph_module: fxcore.GraphModule, has_gradients: bool) -> CostBlock:
+    costs = costs_of_captured(graph_module)
+    returned = graph_module.graph.output_node().args[0]
+    if has_gradients and isinstance(returned, (tuple, list)) and isinstance(returned[-1], Mapping):
+        # The gradients of a training step stay, and are counted with the state.
+        for node in returned[-1].values():
+            costs.values.state_storages.update(spec.storage for spec in costs.values.tensors(node))
+    return cost_block(costs)
+
+
+def _sent(collectives: Iterable[Collective]) -> dict[tuple[str, str], int]:
+    sent: dict[tuple[str, str], int] = {}
+    for each in collectives:
+        # The ranks of a group without a name differ between equal ranks; their number does not.
+        group = each.communicator.dimension or f"{len(each.communicator.ranks)}_ranks"
+        sent[each.kind, group] = sent.get((each.kind, group), 0) + each.sent
+    return sent

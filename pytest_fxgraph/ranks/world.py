@@ -60,9 +60,7 @@ class World:
 def _takes_mesh(build: Callable[..., Any]) -> bool:
     try:
         inspect.signature(build).bind(0, None)
-    except TypeError:
-        return False
-    except ValueError:  # a builtin without a signature
+    except (TypeError, ValueError):  # a builtin has no signature
         return False
     return True
 

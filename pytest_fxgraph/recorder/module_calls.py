@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from pytest_fxgraph.captures.places_of_graphs import PLACES_OF_GRAPHS
 from pytest_fxgraph.recorder.kept_graphs import KeptGraphs, reason_of, warnings_ignored
-from pytest_fxgraph.recorder.replacements import Replacements
+from pytest_fxgraph.recorder.replacements import Replacements, called_instead
 from pytest_fxgraph.recorder.user_lines import name_of_model, user_line
-from pytest_fxgraph.recorder.watched_functions import WatchedFunctions
+from pytest_fxgraph.recorder.watched_functions import WatchedFunctions, document_of
 
 KIND = "module"
 _EVAL_FRAME = "torch._dynamo.eval_frame"
@@ -87,7 +87,7 @@ class ModuleCalls:
         replacements.after_import(PLACES_OF_GRAPHS[KIND][0][0], lambda module: self._on())
         replacements.after_import("torch._dynamo.utils", self._mend)
         replacements.after_import(_EVAL_FRAME, lambda module: self._leave_to_python())
-        replacements.add("start of a compilation", PLACES_OF_GRAPHS["compilation"], self._compilation)
+        replacements.add("start of a compilation", PLACES_OF_GRAPHS["compilation"], called_instead(self._compilation))
 
     def begin(self) -> None:
         """Note the calls of a test, or of another attempt of one, from now on."""
@@ -139,15 +139,11 @@ class ModuleCalls:
         if self._replaced is not None and vars(utilities).get("unpatched_nn_module_call") is self._replaced[2]:
             vars(utilities)["unpatched_nn_module_call"] = self._replaced[1]
 
-    def _compilation(self, begin: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(begin)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
-            # The test makes a graph of another kind, and Dynamo is to see torch's own function.
-            self.off()
-            return begin(*args, **kwargs)
-
-        return replacement
+    def _compilation(self, begin: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        # The test makes a graph of another kind, and Dynamo is to see torch's own function.
+        self.off()
+        return begin(*args, **kwargs)
 
     def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
         local, functions = self._local, self._functions
@@ -212,13 +208,12 @@ class ModuleCalls:
         try:
             if call.code != _code_of(call.module):
                 return "", _REPLACED
-            return self._kept.hash_of(_document_of(self._traced(call))), ""
+            return self._kept.hash_of(document_of(self._traced(call))), ""
         except Exception as error:
             return "", reason_of(error)
 
     def _traced(self, call: _Call) -> Any:
         from pytest_fxgraph.captures.request import CaptureRequest, left_as_it_was
-        from pytest_fxgraph.captures.torch_internals import torch_logs_quiet
         from pytest_fxgraph.captures.tracing import trace_for_inputs
 
         args, kwargs = (_mapped(each, lambda leaf: leaf.value() if isinstance(leaf, _Reference) else leaf)
@@ -228,18 +223,11 @@ class ModuleCalls:
         with (
             self._functions.muted(),
             warnings_ignored(),
-            torch_logs_quiet(),
             left_as_it_was(request),
             redirect_stdout(printed),
             redirect_stderr(printed),
         ):
             return trace_for_inputs(call.module, args, kwargs, verify=False)
-
-
-def _document_of(graph_module: Any) -> Any:
-    from pytest_fxgraph.document.builder import build_document_of_graph
-
-    return build_document_of_graph(graph_module.graph, graph_module, sources=False, graphs={})
 
 
 def _is_tensor(value: Any) -> bool:

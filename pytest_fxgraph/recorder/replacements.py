@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec
@@ -9,6 +10,20 @@ from types import ModuleType
 from typing import Any
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def called_instead(replacement: Callable[..., Any]) -> Wrap:
+    """Return a wrapper of functions: `replacement` is called in place of a function, with the function in front."""
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return replacement(function, *args, **kwargs)
+
+        return call
+
+    return wrap
 
 
 class Replacements:

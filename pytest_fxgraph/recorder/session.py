@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -14,17 +16,16 @@ from pytest_fxgraph import __version__, settings
 from pytest_fxgraph.choices import RECORDED_KINDS
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.gate.environment import environment_of_run
-from pytest_fxgraph.recorder.imported_modules import imported_modules
 from pytest_fxgraph.recorder.kept_graphs import KeptGraphs
 from pytest_fxgraph.recorder.module_calls import ModuleCalls
 from pytest_fxgraph.recorder.replacements import Replacements
-from pytest_fxgraph.recorder.tracebacks import without_recorder
 from pytest_fxgraph.recorder.watched_functions import WatchedFunctions
 from pytest_fxgraph.recordings.records import IS_OF_COMMAND, EndRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 from pytest_fxgraph.report.printable import counted
 
 _SENT = "fxgraph_recorded"  # in a worker's output
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Summary:
@@ -173,3 +174,53 @@ def register_recorder(config: pytest.Config) -> None:
             config.pluginmanager.register(Recorder(config, place, summary), "fxgraph-recorder")
     except RecordingError as error:
         raise pytest.UsageError(f"--fx-record: {error}") from None
+
+
+def imported_modules() -> dict[str, str]:
+    """Map each imported module outside any package to its file, Python's own modules left out.
+
+    A namespace package has no file; the first of its folders counts.
+    """
+    found: dict[str, str] = {}
+    for name, module in [*sys.modules.items()]:
+        if "." in name or name in sys.stdlib_module_names:
+            continue
+        file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+        if isinstance(file, str):
+            found[name] = file
+    return found
+
+
+# Tracebacks without the recorder, as a run without a recording has them.
+
+
+def without_recorder(error: BaseException) -> None:
+    """Take the frames of the recorder out of the tracebacks of an error and of the errors that led to it."""
+    for each in _led_to(error):
+        each.__traceback__ = _without_frames(each.__traceback__)
+
+
+def _led_to(error: BaseException) -> Iterator[BaseException]:
+    unvisited, seen = [error], set[int]()
+    while unvisited:
+        each = unvisited.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            unvisited += [other for other in (each.__cause__, each.__context__) if other is not None]
+            unvisited += getattr(each, "exceptions", ())  # of a group
+
+
+def _without_frames(traceback: TracebackType | None) -> TracebackType | None:
+    while traceback is not None and _is_ours(traceback):
+        traceback = traceback.tb_next
+    entry = traceback
+    while entry is not None:
+        while entry.tb_next is not None and _is_ours(entry.tb_next):
+            entry.tb_next = entry.tb_next.tb_next
+        entry = entry.tb_next
+    return traceback
+
+
+def _is_ours(entry: TracebackType) -> bool:
+    return entry.tb_frame.f_code.co_filename.startswith(_HERE)

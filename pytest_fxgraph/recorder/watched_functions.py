@@ -6,18 +6,17 @@ function runs as it is, and its graph is read at once, because the caller may ch
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from operator import itemgetter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.captures.places_of_graphs import AOT_GRAPHS, PLACES_OF_GRAPHS
 from pytest_fxgraph.recorder.kept_graphs import KeptGraphs, reason_of
-from pytest_fxgraph.recorder.replacements import Replacements
+from pytest_fxgraph.recorder.replacements import Replacements, called_instead
 from pytest_fxgraph.recorder.user_lines import frames, name_of_model, user_line
 
 _MAKE_FX = os.path.join("experimental", "proxy_tensor.py")
@@ -58,64 +57,46 @@ class WatchedFunctions:
 
     def add_to(self, replacements: Replacements) -> None:
         """Have all functions replaced."""
-        add, places = replacements.add, PLACES_OF_GRAPHS
+        places = PLACES_OF_GRAPHS
+
+        def add(kind: str, places: Iterable[tuple[str, str]], replacement: Callable[..., Any]) -> None:
+            replacements.add(kind, places, called_instead(replacement))
+
         add("symbolic", [*places["symbolic"], ("fxcore.tracer", "Tracer.trace")], self._trace)
         add("make_fx", places["make_fx"], self._make_fx)
-        add("export", places["export"], self._maker("export", _exported, itemgetter(0)))
+        add("export", places["export"], partial(self._make, "export", _exported, 0))
         add("dynamo", places["dynamo"], self._dynamo)
         add("dynamo's guards", places["guards"], self._guards)
         add("dynamo's recompiles", places["recompiles"], self._recompiles)
         add("aot", places["aot"], self._aot)
         for module, path, read, place in _FIXTURES:
-            add("fixture", [(module, path)], self._maker("fixture", read, itemgetter(place)))
+            add("fixture", [(module, path)], partial(self._make, "fixture", read, place))
 
-    def _trace(self, trace: Callable[..., Any]) -> Callable[..., Any]:
-        watched = self._maker("symbolic", _traced, itemgetter(1))(trace)
+    def _trace(self, trace: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        from pytest_fxgraph.captures.torch_internals import is_compiling
 
-        @functools.wraps(trace)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
-            from pytest_fxgraph.captures.torch_internals import is_compiling
+        if is_compiling() or _caller().endswith(_UNPICKLING):
+            return trace(*args, **kwargs)
+        return self._make("symbolic", _traced, 1, trace, *args, **kwargs)
 
-            is_own = is_compiling() or _caller().endswith(_UNPICKLING)
-            return (trace if is_own else watched)(*args, **kwargs)
+    def _make_fx(self, trace: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        from pytest_fxgraph.captures.places import is_of_torch
 
-        return replacement
+        if is_of_torch(_caller(_MAKE_FX)):
+            return trace(*args, **kwargs)
+        return self._make("make_fx", _made, 1, trace, *args, **kwargs)
 
-    def _make_fx(self, trace: Callable[..., Any]) -> Callable[..., Any]:
-        watched = self._maker("make_fx", _made, itemgetter(1))(trace)
-
-        @functools.wraps(trace)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
-            from pytest_fxgraph.captures.places import is_of_torch
-
-            return (trace if is_of_torch(_caller(_MAKE_FX)) else watched)(*args, **kwargs)
-
-        return replacement
-
-    def _maker(
-        self, kind: str, read: Reader, model_of: Callable[[Any], Any]
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return a wrapper for functions that make a graph. `model_of` finds the model among the arguments."""
-
-        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(function)
-            def replacement(*args: Any, **kwargs: Any) -> Any:
-                __tracebackhide__ = True
-                if self._local.is_inside:
-                    return function(*args, **kwargs)
-                self._local.is_inside = True
-                try:
-                    made = function(*args, **kwargs)
-                    self._keep_all(kind, lambda: name_of_model(model_of(args)), lambda: read(made, *args))
-                    return made
-                finally:
-                    self._local.is_inside = False
-
-            return replacement
-
-        return wrap
+    def _make(self, kind: str, read: Reader, place: int, make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function that makes a graph, and keep the graph. `place` is the model's among the arguments."""
+        __tracebackhide__ = True
+        if self._local.is_inside:
+            return make(*args, **kwargs)
+        with self.muted():
+            made = make(*args, **kwargs)
+            self._keep_all(kind, lambda: name_of_model(args[place]), lambda: read(made, *args))
+            return made
 
     def _keep_all(self, kind: str, name: Callable[[], str], read: Callable[[], Iterator[Any]]) -> None:
         model, line = "", ""
@@ -126,70 +107,54 @@ class WatchedFunctions:
         except Exception as error:  # a graph in a form of its own must not fail the user's test
             self._kept.leave_out(kind, model, line, reason_of(error))
 
-    def _dynamo(self, call_compiler: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call_compiler)
-        def replacement(output_graph: Any, graph_module: Any, *args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
-            local = self._local
-            if local.is_inside:
-                return call_compiler(output_graph, graph_module, *args, **kwargs)
-            from pytest_fxgraph.recorder.compilations import describe_graph, facts_of_function, has_calls
+    def _dynamo(self, lower: Callable[..., Any], output_graph: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        local = self._local
+        if local.is_inside:
+            return lower(output_graph, graph, *args, **kwargs)
+        from pytest_fxgraph.recorder.compilations import describe_graph, facts_of_function, has_calls
 
-            function, local.model, facts = facts_of_function(output_graph, local.recompiled)
-            local.waiting, local.line, record = (function, facts), user_line(self._rootpath), None
-            # Dynamo hands over graphs without a call where Python asked a known tensor for a number.
-            if has_calls(graph_module):
-                record = self._kept.keep("dynamo", local.model, local.line, lambda: describe_graph(graph_module), facts)
-            try:
-                return call_compiler(output_graph, graph_module, *args, **kwargs)
-            except Exception as error:
-                if type(error).__name__.endswith("RestartAnalysis"):  # torch makes the graph anew
-                    self._kept.withdraw(record)
-                raise
-            finally:
-                local.model = local.line = ""
+        function, local.model, facts = facts_of_function(output_graph, local.recompiled)
+        local.waiting, local.line, record = (function, facts), user_line(self._rootpath), None
+        # Dynamo hands over graphs without a call where Python asked a known tensor for a number.
+        if has_calls(graph):
+            record = self._kept.keep("dynamo", local.model, local.line, lambda: describe_graph(graph), facts)
+        try:
+            return lower(output_graph, graph, *args, **kwargs)
+        except Exception as error:
+            if type(error).__name__.endswith("RestartAnalysis"):  # torch makes the graph anew
+                self._kept.withdraw(record)
+            raise
+        finally:
+            local.model = local.line = ""
 
-        return replacement
+    def _guards(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        make(*args, **kwargs)
+        waiting, self._local.waiting = self._local.waiting, None
+        if waiting is not None:
+            from pytest_fxgraph.recorder.compilations import guards_of_compilation
 
-    def _guards(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(make)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            make(*args, **kwargs)
-            waiting, self._local.waiting = self._local.waiting, None
-            if waiting is not None:
-                from pytest_fxgraph.recorder.compilations import guards_of_compilation
+            function, facts = waiting
+            # Its place among the arguments differs between releases.
+            output_graph = next((each for each in (*args[1:], *kwargs.values()) if hasattr(each, "guards")), None)
+            facts["guards"] = guards_of_compilation(function, output_graph)
 
-                function, facts = waiting
-                # Its place among the arguments differs between releases.
-                output_graph = next((each for each in (*args[1:], *kwargs.values()) if hasattr(each, "guards")), None)
-                facts["guards"] = guards_of_compilation(function, output_graph)
+    def _recompiles(self, reasons_of: Callable[..., Any], entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        reasons = reasons_of(entries, frame, *args, **kwargs)
+        from pytest_fxgraph.recorder.compilations import recompiles_in
 
-        return replacement
+        self._local.recompiled = recompiles_in(frame, reasons)
+        return reasons
 
-    def _recompiles(self, reasons_of: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(reasons_of)
-        def replacement(entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-            reasons = reasons_of(entries, frame, *args, **kwargs)
-            from pytest_fxgraph.recorder.compilations import recompiles_in
+    def _aot(self, log: Callable[..., Any], title: str, graph_module: Any, *args: Any, **kwargs: Any) -> Any:
+        local = self._local
+        if title in AOT_GRAPHS and not local.is_inside:
+            from pytest_fxgraph.recorder.compilations import describe_graph
 
-            self._local.recompiled = recompiles_in(frame, reasons)
-            return reasons
-
-        return replacement
-
-    def _aot(self, log: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(log)
-        def replacement(title: str, graph_module: Any, *args: Any, **kwargs: Any) -> Any:
-            local = self._local
-            if title in AOT_GRAPHS and not local.is_inside:
-                from pytest_fxgraph.recorder.compilations import describe_graph
-
-                line = local.line or user_line(self._rootpath)
-                facts = {"part": AOT_GRAPHS[title]}
-                self._kept.keep("aot", local.model, line, lambda: describe_graph(graph_module), facts)
-            return log(title, graph_module, *args, **kwargs)
-
-        return replacement
+            line = local.line or user_line(self._rootpath)
+            facts = {"part": AOT_GRAPHS[title]}
+            self._kept.keep("aot", local.model, line, lambda: describe_graph(graph_module), facts)
+        return log(title, graph_module, *args, **kwargs)
 
 
 def _caller(but: str = "\0") -> str:
@@ -197,28 +162,25 @@ def _caller(but: str = "\0") -> str:
     return next((file for frame in frames() if not (file := frame.f_code.co_filename).endswith(but)), "")
 
 
-def _document_of(graph: Any, root: Any) -> Any:
+def document_of(root: Any, graph: Any = None) -> Any:
+    """Return the document of a graph without code; by default, of the graph of its root."""
     from pytest_fxgraph.document.builder import build_document_of_graph
 
-    return build_document_of_graph(graph, root, sources=False, graphs={})  # without code
+    return build_document_of_graph(root.graph if graph is None else graph, root, sources=False, graphs={})
 
 
 def _traced(graph: Any, tracer: Any, *_: Any) -> Iterator[Any]:
-    yield lambda: _document_of(graph, tracer.root)
+    yield lambda: document_of(tracer.root, graph)
 
 
 def _made(graph_module: Any, *_: Any) -> Iterator[Any]:
-    yield lambda: _document_of(graph_module.graph, graph_module)
+    yield lambda: document_of(graph_module)
 
 
 def _exported(program: Any, *_: Any) -> Iterator[Any]:
     from pytest_fxgraph.captures.subjects import to_graph_module
 
-    def describe() -> Any:
-        graph_module = to_graph_module(program)
-        return _document_of(graph_module.graph, graph_module)
-
-    yield describe
+    yield lambda: document_of(to_graph_module(program))
 
 
 def _golden(_: None, obtained: Any, *__: Any) -> Iterator[Any]:
@@ -236,8 +198,8 @@ def _transformed(result: Any, *_: Any) -> Iterator[Any]:
 _FIXTURES: tuple[tuple[str, str, Reader, int], ...] = (
     ("pytest_fxgraph.gate.obtained", "ObtainedGraph.__init__", _golden, 1),
     ("pytest_fxgraph.gate.table_fixture", "TableExpectation._graphs_of", _exported, 1),
-    ("pytest_fxgraph.captures.capture_fixture", "FxCapture.__call__", _exported, 1),
-    ("pytest_fxgraph.captures.trace_fixture", "FxTrace.__call__", _exported, 1),
+    ("pytest_fxgraph.captures.ways", "FxCapture.__call__", _exported, 1),
+    ("pytest_fxgraph.captures.tracing", "FxTrace.__call__", _exported, 1),
     ("pytest_fxgraph.transform.fixture", "FxTransform.__call__", _transformed, 2),
     ("pytest_fxgraph.equivalence.fixture", "FxEquivalence.__call__", _exported, 1),
 )

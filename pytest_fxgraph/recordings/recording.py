@@ -27,16 +27,13 @@ class RecordedTest:
         elif isinstance(record, LeftOutRecord):
             self.left_out.append(record)
         else:
-            self._end(record)
-
-    def _end(self, record: OutcomeRecord) -> None:
-        self.has_begun = True
-        if record.outcome in ("", RERUN):  # the test begins, perhaps once more
-            self.outcome = ""
-            self.graphs.clear()
-            self.left_out.clear()
-        elif self.outcome != "failed":
-            self.outcome = record.outcome
+            self.has_begun = True
+            if record.outcome in ("", RERUN):  # the test begins, perhaps once more
+                self.outcome = ""
+                self.graphs.clear()
+                self.left_out.clear()
+            elif self.outcome != "failed":
+                self.outcome = record.outcome
 
     @property
     def contents(self) -> list[tuple[str, str, str]]:
@@ -83,14 +80,10 @@ class Recording:
         for _, _, tests in sorted(processes, key=lambda each: each[:2]):
             for nodeid, test in tests.items():
                 attempts.setdefault(nodeid, []).append(test)
-        return cls(
-            store,
-            sorted(runs, key=lambda run: (run.started, run.process)),
-            cut_off,
-            {nodeid: _counting(tests) for nodeid, tests in attempts.items()},
-            [nodeid for nodeid, tests in attempts.items() if _disagree(tests)],
-            modules,
-        )
+        runs.sort(key=lambda run: (run.started, run.process))
+        counting = {nodeid: _counting(tests) for nodeid, tests in attempts.items()}
+        disagreeing = [nodeid for nodeid, tests in attempts.items() if _disagree(tests)]
+        return cls(store, runs, cut_off, counting, disagreeing, modules)
 
 
 def _read_process(

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.goldens.files import golden_digest
+from pytest_fxgraph.goldens.lock import TEMPORARY_SUFFIX
 from pytest_fxgraph.recordings.place import Folder, Place, StoredFile, place_at
-from pytest_fxgraph.recordings.records import Record, StartRecord, from_line, to_line
+from pytest_fxgraph.recordings.records import GraphRecord, Record, StartRecord, from_line, to_line
 
 GRAPHS, INDEX = "graphs", "index"
 # An object store cannot append. There, a process that is cut off loses the tests of its last seconds.
 SECONDS_BETWEEN_PARTS = 10.0
 
+# A process writes its graphs before its index names them.
+_NEW_GRAPH = 24 * 3600.0  # seconds
 _GRAPH_SUFFIX, _INDEX_SUFFIX = ".yaml", ".jsonl"
 _HEADER = re.compile(rb"# graph ([0-9a-f]+) sha256:([0-9a-f]{64})\r?\n")
 _INDEX_NAME = re.compile(r"(?P<process>[^.]+)(?:\.(?P<part>\d+))?\.jsonl\Z")
@@ -170,3 +174,54 @@ def _graph_path(graph: str) -> str:
 
 def _name(file: StoredFile) -> str:
     return file.path.rpartition("/")[2]
+
+
+# Old recordings, and the graphs that no recording needs.
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The files of one place that go, indexes first."""
+
+    place: Place
+    indexes: Sequence[StoredFile]
+    graphs: Sequence[StoredFile]
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """All files, in an order that leaves no index without its graphs when the removal is interrupted."""
+        return [*self.indexes, *self.graphs]
+
+    def remove(self) -> None:
+        """Remove the files. Raises RecordingError if one cannot be removed."""
+        for file in self.files:
+            self.place.remove(file.path)
+
+
+def removals(store: RecordingStore, older_than: float, now: float) -> list[Removal]:
+    """Find the indexes of processes that started more than `older_than` seconds ago, and the graphs only they need.
+
+    A graph of the last day stays, because the index of its process may not name it yet. Raises RecordingError if an
+    index cannot be read, because its graphs are unknown.
+    """
+    return [_removal(part, now - older_than, now - min(older_than, _NEW_GRAPH)) for part in store.parts]
+
+
+def _removal(place: Place, oldest: float, oldest_graph: float) -> Removal:
+    old: list[StoredFile] = []
+    needed: set[str] = set()
+    for files in index_files(place).values():
+        started = files[0].modified
+        graphs: set[str] = set()
+        for record in records_of(place, files):
+            if isinstance(record, StartRecord):
+                started = record.started or started
+            elif isinstance(record, GraphRecord):
+                graphs.add(record.graph)
+        if started < oldest:
+            old += files
+        else:
+            needed |= graphs
+    unneeded = [file for graph, file in graph_files(place).items() if graph not in needed]
+    left = [each for name in (GRAPHS, INDEX) for each in place.files(name) if each.path.endswith(TEMPORARY_SUFFIX)]
+    return Removal(place, old, [file for file in (*unneeded, *left) if file.modified < oldest_graph])

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -80,9 +80,8 @@ def record_in_child(
     status: int | None = None
     with _interrupted_when_terminated():
         try:
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(timeout)
         finally:
             if process.poll() is None:
                 _end(process)
@@ -110,22 +109,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Ask pytest to end, so that it tears its fixtures down, and then end the whole group."""
     _send(process, signal.SIGINT)
     try:
-        process.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        pass
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
     finally:
         _send(process, getattr(signal, "SIGKILL", signal.SIGTERM))
         process.wait()
 
 
 def _send(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
+    with suppress(OSError):  # it has ended
         if hasattr(os, "killpg"):
             os.killpg(process.pid, number)
         else:
             process.terminate()
-    except OSError:  # it has ended
-        pass
 
 
 def _signal_name(number: int) -> str:

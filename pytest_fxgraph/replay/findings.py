@@ -46,12 +46,8 @@ class Finding:
         is_of_graphs = self.sort in ("edit", "fact")
         where = [f"  in {counted(len(self.places), 'graph')}:"] if is_of_graphs else []
         places = first_lines([f"    {place}" for place in self.places], _MOST_PLACES, "    and {} more")
-        return [
-            f"{SORTS[self.sort]}: {clipped(self.title or self.words)}",
-            *where,
-            *places,
-            *(f"  {line}" for line in self.diff),
-        ]
+        head = f"{SORTS[self.sort]}: {clipped(self.title or self.words)}"
+        return [head, *where, *places, *(f"  {line}" for line in self.diff)]
 
 
 @dataclass(frozen=True)
@@ -91,12 +87,10 @@ class Findings:
         New tests are expected: they have nothing to be compared with.
         """
         edits = self.of_sort("edit")
-        matching = {
-            pattern: {
-                id(each) for each in edits if fnmatchcase(each.words, pattern) or fnmatchcase(each.title, pattern)
-            }
-            for pattern in expected
-        }
+        matching: dict[str, set[int]] = {}
+        for pattern in expected:
+            named = (each for each in edits if fnmatchcase(each.words, pattern) or fnmatchcase(each.title, pattern))
+            matching[pattern] = {id(each) for each in named}
         allowed = set().union(*matching.values())
         told = [
             f"not expected: {SORTS[each.sort]}: {clipped(each.words)}"
@@ -162,12 +156,8 @@ def _others(replay: Replay) -> Iterator[tuple[str, str, str]]:
     for each in replay.left_out:
         numbers = f"{each.before} -> {each.after}"
         yield "left out", f"{each.kind} {each.model}: {numbers} ({clipped(each.reason)})", each.test
-    for sort, words, tests in (
-        ("vanished test", "in the base alone", replay.vanished_tests),
-        ("new test", "in the change alone", replay.new_tests),
-    ):
-        for test in tests:
-            yield sort, words, test
+    yield from (("vanished test", "in the base alone", test) for test in replay.vanished_tests)
+    yield from (("new test", "in the change alone", test) for test in replay.new_tests)
 
 
 def _unknown(replay: Replay) -> Iterator[str]:

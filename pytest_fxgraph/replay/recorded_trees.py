@@ -103,14 +103,11 @@ class RecordedTrees:
         if not folder.is_dir():
             raise RecordingError(f"cannot record {title}: it has no folder {folder.relative_to(tree)}")
         place = scratch / "recording"
+        # The cache of pytest is not to appear in the checkout.
+        arguments = ["--fx-record-seeded", "-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)]
+        environment, timeout = environment_for(tree, checkout, roots), self._suite.timeout
         run = record_in_child(
-            str(place),
-            # The cache of pytest is not to appear in the checkout.
-            ["--fx-record-seeded", "-o", f"cache_dir={scratch / 'cache'}", *self._arguments_in(tree)],
-            folder=folder,
-            python=interpreter.path,
-            environment=environment_for(tree, checkout, roots),
-            timeout=self._suite.timeout,
+            str(place), arguments, folder=folder, python=interpreter.path, environment=environment, timeout=timeout
         )
         if run.problem:
             raise RecordingError(f"cannot record {title}: {run.problem}{self._hint(tree, run)}")
@@ -168,11 +165,8 @@ class RecordedTrees:
         """Return the name of a recording in the cache: equal runs have equal names."""
         root = self._suite.repository.root
         copied = [(name, hashlib.sha256((root / name).read_bytes()).hexdigest()) for name in self._copied_files()]
-        environment = sorted(
-            (name, value)
-            for name, value in os.environ.items()
-            if name.startswith(_TELLING) and name not in _OF_THIS_PROCESS
-        )
+        telling = (name for name in os.environ if name.startswith(_TELLING) and name not in _OF_THIS_PROCESS)
+        environment = sorted((name, os.environ[name]) for name in telling)
         told = [
             *(commit, str(root), str(self._suite.folder), list(self._suite.arguments), copied, environment),
             *(interpreter.path, interpreter.version, sorted(interpreter.releases.items()), __version__),

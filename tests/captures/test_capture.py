@@ -514,7 +514,7 @@ def test_ranges_that_this_torch_does_not_keep_are_an_error_and_never_empty(front
     def without_ranges(graph):
         raise InternalsError("torch has no ShapeEnv.var_to_range, from which Capture.range_constraints is read")
 
-    module = {"dynamo": "dynamo", "make_fx": "ways"}[frontend]
+    module = {"dynamo": "dynamo", "make_fx": "capture"}[frontend]
     monkeypatch.setattr(f"pytest_fxgraph.captures.{module}.shape_facts", without_ranges)
     found = capture(models.Prints(), X, frontend=frontend, dynamic_shapes=True)
 

@@ -10,8 +10,7 @@ from torch import nn
 from fixtures.parallel_plans import fully_sharded, inputs, tensor_parallel
 from fixtures.process_groups import needs_fake_group
 from pytest_fxgraph.errors import RanksError
-from pytest_fxgraph.ranks.collectives import Collective, Collectives
-from pytest_fxgraph.ranks.communicators import Communicator
+from pytest_fxgraph.ranks.collectives import Collective, Collectives, Communicator
 
 pytestmark = needs_fake_group
 

@@ -14,7 +14,7 @@ from fixtures.process_groups import needs_fake_group
 from pytest_fxgraph.captures.costs import cost_block, costs_of_captured
 from pytest_fxgraph.goldens.table_columns import differences
 from pytest_fxgraph.ranks.fixture import FxRanks
-from pytest_fxgraph.ranks.memory import StateMemory
+from pytest_fxgraph.ranks.rank_program import StateMemory
 
 pytestmark = needs_fake_group
 

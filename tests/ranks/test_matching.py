@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_fxgraph.ranks.collectives import Collective
-from pytest_fxgraph.ranks.communicators import Communicator
+from pytest_fxgraph.ranks.collectives import Collective, Communicator
 from pytest_fxgraph.ranks.matching import mismatch_of
 
 SIZE = 4

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pytest_fxgraph.errors import ChoiceError
-from pytest_fxgraph.ranks.memory import OPTIMIZERS, StateMemory, check_optimizer, state_memory
+from pytest_fxgraph.ranks.rank_program import OPTIMIZERS, StateMemory, check_optimizer, state_memory
 
 _CLASSES = {"sgd": (torch.optim.SGD, {}), "sgd_momentum": (torch.optim.SGD, {"momentum": 0.9}),
             "adam": (torch.optim.Adam, {}), "adamw": (torch.optim.AdamW, {})}  # fmt: skip

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from pytest_fxgraph.recorder.imported_modules import imported_modules
+from pytest_fxgraph.recorder.session import imported_modules
 
 
 def test_modules_have_files_and_python_is_left_out(monkeypatch):

@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from pytest_fxgraph.recorder import replacements
-from pytest_fxgraph.recorder.tracebacks import without_recorder
+from pytest_fxgraph.recorder.session import without_recorder
 
 
 def through_the_recorder(function):

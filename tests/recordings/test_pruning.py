@@ -6,9 +6,8 @@ import time
 import pytest
 
 from pytest_fxgraph.errors import RecordingError
-from pytest_fxgraph.recordings.pruning import removals
 from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, StartRecord
-from pytest_fxgraph.recordings.store import RecordingStore
+from pytest_fxgraph.recordings.store import RecordingStore, removals
 
 DAY = 86400.0
 NOW = time.time()
