@@ -13,7 +13,6 @@ import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import pytest
 import torch
 from torch import nn
 
@@ -373,6 +372,8 @@ class FxTrace:
                 enforce_guards=enforce_guards,
             )
         except CaptureError as error:
+            import pytest  # here, because processes without tests trace, too
+
             message = str(error)
         # Outside the handler: the report is the message alone, without the frames of the tracer below it.
-        pytest.fail(message, pytrace=False)
+        return pytest.fail(message, pytrace=False)
