@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pytest_fxgraph.budget import METRICS, Allowance, Allowances
+from pytest_fxgraph.compare.changed_records import without
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.literals import references, rename_references
@@ -114,10 +114,7 @@ def _node_changes(
     path: str, expected: list[NodeRecord], obtained: list[NodeRecord], costs: Mapping[str, CostRecord]
 ) -> Iterator[Change]:
     """Yield the calls of a module that only one graph has; two calls of one operator are one call with a new value."""
-    left = Counter(map(_described, expected))
-    new = [node for node in obtained if not _taken(left, _described(node))]
-    kept = Counter(map(_described, obtained))
-    gone = [node for node in expected if not _taken(kept, _described(node))]
+    new, gone = without(obtained, expected, _described), without(expected, obtained, _described)
     for node in new:
         partner = next((other for other in gone if (other.op, other.target) == (node.op, node.target)), None)
         scope = path or None
@@ -133,11 +130,6 @@ def _node_changes(
         yield Change("cost", "changed", "node", node.name, "value", before, after, scope=scope, source=node.source)
     for node in gone:
         yield Change("cost", "removed", "node", node.name, expected=_described(node)[0], scope=path or None)
-
-
-def _taken(counts: Counter[tuple[str, str]], described: tuple[str, str]) -> bool:
-    counts[described] -= 1
-    return counts[described] >= 0
 
 
 def _described(node: NodeRecord) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from pytest_fxgraph.compare.node_changes import MOST_CHANGES, about_node
 from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.record_changes import add_capture_notes, note_changes
 from pytest_fxgraph.compare.rewritten import with_inner_graphs
+from pytest_fxgraph.compare.sequence_alignment import common_prefix
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.capture_notes import (
     is_of_capture,
@@ -222,9 +223,7 @@ def _code_changes(expected: str, obtained: str) -> list[Change]:
     if expected == obtained:
         return []
     lines, obtained_lines = expected.split("\n"), obtained.split("\n")
-    place = next((n for n, pair in enumerate(zip(lines, obtained_lines, strict=False)) if pair[0] != pair[1]), None)
-    if place is None:
-        place = min(len(lines), len(obtained_lines))
+    place = common_prefix(lines, obtained_lines)
     texts = [text[place].strip() if place < len(text) else "" for text in (lines, obtained_lines)]
     return [Change("cosmetic", "changed", "code", f"line {place + 1}", "", texts[0], texts[1])]
 

@@ -14,7 +14,7 @@ from fxcore.errors import FxError
 from fxcore.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.captures.subjects import is_torch_graph_module, to_graph_module
-from pytest_fxgraph.compare.sequence_alignment import common_subsequence
+from pytest_fxgraph.compare.sequence_alignment import common_prefix, common_subsequence
 from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
@@ -41,7 +41,7 @@ _Notes = tuple[list[str], tuple[PathStep, ...]]  # up to two lines, and the way 
 
 def paired_operators(expected: Sequence[Event], obtained: Sequence[Event]) -> list[tuple[int, int]]:
     """Pair the operators of two runs by name and order; return pairs of positions."""
-    return _pairs([_paired_name(event) for event in expected], [_paired_name(event) for event in obtained])
+    return _pairs([*map(_paired_name, expected)], [*map(_paired_name, obtained)])
 
 
 def _paired_name(event: Event) -> str:
@@ -50,17 +50,11 @@ def _paired_name(event: Event) -> str:
 
 
 def _pairs(expected: list[str], obtained: list[str]) -> list[tuple[int, int]]:
-    if expected == obtained:
-        return [(index, index) for index in range(len(expected))]
-    numbers: dict[str, int] = {}
-    one, other = ([numbers.setdefault(name, len(numbers)) for name in names] for names in (expected, obtained))
-    found = common_subsequence(one, other)
+    found = common_subsequence(expected, obtained)
     if found is not None:
         return found
     # Too little in common to be aligned: only the common beginning is certain.
-    same = [name == counterpart for name, counterpart in zip(expected, obtained, strict=False)]
-    head = same.index(False) if False in same else len(same)
-    return [(index, index) for index in range(head)]
+    return [(index, index) for index in range(common_prefix(expected, obtained))]
 
 
 def outputs_differ(expected: Event, obtained: Event, comparison: OutputComparison) -> bool:

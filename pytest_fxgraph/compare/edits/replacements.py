@@ -352,11 +352,9 @@ def _casts_around(graph: ComparedGraph, regions: Sequence[Region], is_added: boo
             early, _, early_name = before[between]
             if early is late or id(early) in found or id(late) in found:
                 continue
-            where = common_path((early.where, late.where))
-            both = Region(early.expected + late.expected, early.obtained + late.obtained, where)
-            both.changes = early.changes + late.changes
+            both = early.joined(late)
             computed = "is computed" if is_added else "is no longer computed"
-            text = f"{described_node(index, between, where)} {computed} between two casts ({early_name}, {name})"
+            text = f"{described_node(index, between, both.where)} {computed} between two casts ({early_name}, {name})"
             found |= {id(early): _site(graph, both, "cast", text, [text]), id(late): None}
     return found
 
@@ -419,14 +417,8 @@ def _exchanged(graph: ComparedGraph, regions: Sequence[Region]) -> dict[int, Occ
             ]
             if names[0] != names[1][::-1] or names[0][0] == names[0][1]:
                 continue
-            where = common_path((other.where, region.where))
-            both = Region(
-                other.expected + region.expected,
-                other.obtained + region.obtained,
-                where,
-                other.changes + region.changes,
-            )
-            late, early = (described_node(graph.expected, each.expected[0], where) for each in (region, other))
+            both = other.joined(region)
+            late, early = (described_node(graph.expected, each.expected[0], both.where) for each in (region, other))
             text = f"{late} moved from after to before {early}"
             moved |= {id(other): _site(graph, both, "moved", text, [text]), id(region): None}
     return moved
@@ -440,7 +432,6 @@ def _move(graph: ComparedGraph, removed: Region, added: Region) -> Occurrence | 
     before, after = _edge(graph, removed), _edge(graph, added)
     if before is None or after is None:
         return None
-    both = Region(removed.expected, added.obtained, added.where, removed.changes + added.changes)
     name = described_node(graph.obtained, added.obtained[0], added.where)
     if len(added.obtained) > 1:
         name = listed_operators(graph.obtained, added.obtained)
@@ -457,4 +448,4 @@ def _move(graph: ComparedGraph, removed: Region, added: Region) -> Occurrence | 
         else:
             target = f"after {target}"
         text = f"{name} moved from after {source} to {target}"
-    return _site(graph, both, "moved", text, [text])
+    return _site(graph, removed.joined(added), "moved", text, [text])

@@ -12,16 +12,17 @@ _SCOPE = "update."  # of the nodes that write the state of a step
 
 def changed_updates(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find state that a step no longer updates, updates since now, or updates by another value."""
-    for position, change in list(graph.removed.items()):
-        path = _updated(graph.expected, position)
-        if path:
-            site = graph.site("", [position])
-            yield Occurrence("update", f"{path} is no longer updated", ("update", "removed"), site, [change])
-    for position, change in list(graph.added.items()):
-        path = _updated(graph.obtained, position)
-        if path:
-            site = graph.site("", (), [position])
-            yield Occurrence("update", f"{path} is updated now", ("update", "added"), site, [change])
+    for index, lone, words in (
+        (graph.expected, graph.removed, "is no longer updated"),
+        (graph.obtained, graph.added, "is updated now"),
+    ):
+        for position, change in list(lone.items()):
+            path = _updated(index, position)
+            if path:
+                places = ([position], []) if index is graph.expected else ([], [position])
+                yield Occurrence(
+                    "update", f"{path} {words}", ("update", change.action), graph.site("", *places), [change]
+                )
     for position, partner, changes in list(graph.pair_changes()):
         path = _updated(graph.expected, position)
         rewired = [change for change in changes if change.kind == "wiring"]
