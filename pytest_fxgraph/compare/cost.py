@@ -78,18 +78,18 @@ def _holders(block: CostBlock) -> str:
 def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterator[Change]:
     """Yield the changed modules, the largest change first, each with its added, removed and changed nodes."""
     before, after = (dict(side.cost.modules) if side.cost else {} for side in (expected, obtained))
-    changed = [path for path in dict.fromkeys([*after, *before]) if before.get(path) != after.get(path)]
     nothing = CostRecord()
+    paths = dict.fromkeys([*after, *before])
+    changed = [
+        (path, before.get(path, nothing), after.get(path, nothing))
+        for path in paths
+        if before.get(path) != after.get(path)
+    ]
+    changed.sort(key=lambda each: (-abs(each[2].flops - each[1].flops), -abs(each[2].bytes - each[1].bytes)))
     costs = obtained.cost.by_node if obtained.cost else {}
-
-    def weight(path: str) -> tuple[int, int]:
-        one, other = before.get(path, nothing), after.get(path, nothing)
-        return (-abs(other.flops - one.flops), -abs(other.bytes - one.bytes))
-
     nodes, obtained_nodes = _nodes_by_module(expected), _nodes_by_module(obtained)
     classes, obtained_classes = ({record.path: record.kind for record in side.modules} for side in (expected, obtained))
-    for path in sorted(changed, key=weight):
-        one, other = before.get(path, nothing), after.get(path, nothing)
+    for path, one, other in changed:
         for name in _OF_A_MODULE:
             counts = getattr(one, name), getattr(other, name)
             if counts[0] != counts[1]:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.compare.rewritten import with_inner_graphs, with_texts
 from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, with_inner_graphs, with_texts
 from pytest_fxgraph.document.operator_table import facts_of_call, operator_table
 
 Facts = Mapping[str, Any]

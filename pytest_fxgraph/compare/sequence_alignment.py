@@ -18,9 +18,7 @@ def common_subsequence(
 
     The method is the greedy algorithm of Myers (1986), after the common beginning and end are taken off.
     """
-    start = common_prefix(expected, obtained)
-    # The common end begins behind the common beginning.
-    end = common_prefix(expected[start:][::-1], obtained[start:][::-1])
+    start, end = common_ends(expected, obtained)
     middle, obtained_middle = expected[start : len(expected) - end], obtained[start : len(obtained) - end]
     inner = _greedy(middle, obtained_middle, most_edits)
     if inner is None:
@@ -55,6 +53,12 @@ def common_prefix(expected: Sequence[object], obtained: Sequence[object]) -> int
     """Return the number of equal items at the beginning of two sequences."""
     pairs = enumerate(zip(expected, obtained, strict=False))
     return next((place for place, pair in pairs if pair[0] != pair[1]), min(len(expected), len(obtained)))
+
+
+def common_ends(expected: Sequence[object], obtained: Sequence[object]) -> tuple[int, int]:
+    """Return the numbers of equal items at the beginning and, behind them, at the end of two sequences."""
+    start = common_prefix(expected, obtained)
+    return start, common_prefix(expected[start:][::-1], obtained[start:][::-1])
 
 
 def _greedy(expected: Sequence[object], obtained: Sequence[object], most_edits: int) -> list[tuple[int, int]] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, texts_of
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 from pytest_fxgraph.errors import CaptureError, LevelError
 
@@ -153,7 +153,7 @@ def _numbered(graph: GraphDocument, symbols: set[str], counts: Counter[str]) -> 
 
 def _add_texts(graph: GraphDocument, texts: list[str]) -> None:
     for node in graph.nodes:
-        texts += [text for text in (node.value, *node.args, *dict(node.kwargs).values()) if text is not None]
+        texts += texts_of(node)
     texts += graph.notes
     for record in graph.modules:
         if record.graph is not None:
