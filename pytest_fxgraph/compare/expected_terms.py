@@ -17,7 +17,7 @@ from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.close_numbers import are_close_contents, close_argument, without_floats
 from pytest_fxgraph.compare.graph_index import content_of, graph_index_of
 from pytest_fxgraph.compare.sequence_alignment import common_ends
-from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, without_sizes
+from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, with_symbols, without_sizes
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import (
     GraphDocument,
@@ -118,8 +118,7 @@ class _Terms(NamedTuple):
 
         nodes = [
             with_texts(node, lambda text: self._text(rename_symbols(text, no_names)))._replace(
-                target=target(node),
-                value=None if node.value is None else without_sizes(node.value, symbols),
+                target=target(node), value=None if node.value is None else without_sizes(node.value, symbols)
             )
             for node in document.nodes
         ]
@@ -147,7 +146,7 @@ class _Terms(NamedTuple):
         self, obtained: GraphDocument, expected: GraphDocument, pairs: Sequence[tuple[int, int]]
     ) -> GraphDocument:
         """Rename symbols, and take over the texts of paired nodes with the same meaning."""
-        nodes = [self._with_symbols(node) for node in obtained.nodes] if self.symbols else list(obtained.nodes)
+        nodes = [with_symbols(node, self.symbols) for node in obtained.nodes] if self.symbols else list(obtained.nodes)
         for position, partner in pairs if self.symbols or self.is_close else ():
             node, other = expected.nodes[position], nodes[partner]
             value = node.value if other.value and node.value and same_sizes(node.value, other.value) else other.value
@@ -167,10 +166,6 @@ class _Terms(NamedTuple):
             # Operands may have changed places.
             return tuple(map(close_argument, reversed(expected), obtained))
         return found
-
-    def _with_symbols(self, node: NodeRecord) -> NodeRecord:
-        value = None if node.value is None else rename_symbols(node.value, self.symbols)
-        return with_texts(node, lambda text: rename_symbols(text, self.symbols))._replace(value=value)
 
     def _modules(self, modules: Sequence[ModuleRecord], expected: GraphDocument) -> tuple[ModuleRecord, ...]:
         records = {record.path: record for record in expected.modules}
@@ -378,8 +373,7 @@ def _with_node_names(
     rename = partial(rename_references, mapping=names)
     return tuple(
         with_texts(node, rename)._replace(
-            name=names.get(node.name, node.name),
-            effects=tuple(map(rename, node.effects)),
+            name=names.get(node.name, node.name), effects=tuple(map(rename, node.effects))
         )
         for node in nodes
     )

@@ -29,6 +29,15 @@ class Arguments:
         """List the arguments with their names in messages: "input 0", "input scale"."""
         return [(f"input {name}", value) for name, value in [*enumerate(self.args), *self.kwargs.items()]]
 
+    def modules(self) -> dict[int, Any]:
+        """Map the ids of arguments that are modules to the modules: a memo for copies that share them."""
+        values = [*self.args, *self.kwargs.values()]
+        return {id(value): value for value in values if isinstance(value, torch.nn.Module)}
+
+    def copied(self, memo: dict[int, Any]) -> Arguments:
+        """Return a deep copy; `memo` has, by id, the copies of values that are not copied by deepcopy."""
+        return Arguments(*copy.deepcopy((self.args, self.kwargs), memo))
+
     def tensors(self) -> NamedTensors:
         """List the tensors inside the arguments with their paths: "input 0", "input 1['mask']"."""
         return [pair for name, value in self.named() for pair in tensors_in(value, name)]
@@ -65,8 +74,7 @@ def copy_arguments(arguments: Arguments, *, with_gradients: bool = False) -> Arg
     With gradients, floating inputs become views of fresh leaves, so that a forward may still change them in place.
     Raises InputsError (a TypeError) if copy.deepcopy() cannot copy a value.
     """
-    values = [*arguments.args, *arguments.kwargs.values()]
-    memo: dict[int, Any] = {id(value): value for value in values if isinstance(value, torch.nn.Module)}
+    memo = arguments.modules()
     leaves: dict[str, LeafView] = {}
     try:
         for group in _by_storage(arguments.tensors()):
@@ -74,13 +82,12 @@ def copy_arguments(arguments: Arguments, *, with_gradients: bool = False) -> Arg
                 _copy_as_views_of_a_leaf(group, memo, leaves)
             else:
                 _copy_with_storage(group, memo)
-        args, kwargs = copy.deepcopy((arguments.args, arguments.kwargs), memo)
+        return ArgumentCopy(arguments.copied(memo), leaves)
     except Exception as error:
         raise InputsError(
             "cannot copy the inputs for each run, and with one copy the first run could change the second: "
             f"{type(error).__name__}: {error}. Hand over values that copy.deepcopy() can copy"
         ) from error
-    return ArgumentCopy(Arguments(args, kwargs), leaves)
 
 
 def _by_storage(named: NamedTensors) -> list[NamedTensors]:

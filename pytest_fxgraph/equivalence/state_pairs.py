@@ -19,12 +19,11 @@ from fxcore.state.held_state import HeldState, StateTensor
 from fxcore.state.storage import has_values, is_plain
 from pytest_fxgraph.equivalence.aliasing import Sharing
 from pytest_fxgraph.equivalence.gradients import rules_of_gradients
-from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.outputs import EXACTLY, OutputComparison
 from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames
 from pytest_fxgraph.equivalence.tolerance import LOOSE, ToleranceRule, largest_magnitude
 
-_EXACT = OutputComparison(ToleranceRule(0.0, 0.0))
 _PREFIX = 8  # elements that tell most tensors of one shape apart, without reading all
 
 
@@ -135,7 +134,7 @@ def _alike(unknown: Mapping[str, torch.Tensor], missing: Mapping[str, torch.Tens
         path: [
             name
             for name in by_prefix.get(_prefix(tensor), ())
-            if not any(_EXACT.compare_tensors(missing[name], tensor, ""))
+            if not any(EXACTLY.compare_tensors(missing[name], tensor, ""))
         ]
         for path, tensor in unknown.items()
     }

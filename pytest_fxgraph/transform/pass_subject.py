@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import fxcore
-from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.choice import runnable_by
 from pytest_fxgraph.captures.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
@@ -20,15 +19,12 @@ from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.captures.train_step import TrainStep
 from pytest_fxgraph.choices import TRACES
-from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
-from pytest_fxgraph.report.printable import listed
-from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
 from pytest_fxgraph.transform.passes import Form
-from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in
+from pytest_fxgraph.transform.program_sets import is_program_set, programs_in
 
 
 @dataclass(frozen=True)
@@ -128,53 +124,3 @@ def _only_graph(capture: Capture) -> Any:
         f"a capture with {len(capture.graphs)} graphs is no subject for a transform; hand over one of its `.graphs` "
         "with the inputs of that graph"
     )
-
-
-class SubjectSnapshot:
-    """The user's own model or graph before a pass; the pass gets a copy, or a graph with the same tensors."""
-
-    def __init__(self, model: Any, called: Iterable[Any], *, inplace: bool) -> None:
-        """Look at a model and at the modules that are run for it; with `inplace`, at their classes alone."""
-        is_graph_of_torch = is_exported_program(model) or is_program_set(model) or is_torch_graph_module(model)
-        self._model = model
-        self._facts: dict[str, GraphFacts] = {}
-        if not inplace and (is_graph_of_torch or isinstance(model, fxcore.GraphModule)):
-            self._facts = {name: GraphFacts.of(program_at(model, name)) for name in programs_in(model)}
-        self._snapshot = Snapshot()
-        for module in called:
-            if not inplace:
-                self._snapshot.include(module)
-            self._snapshot.include_classes(module)
-
-    def restore(self) -> None:
-        """Put tensors, settings and the functions of classes back."""
-        self._snapshot.restore()
-
-    def check(self, name: str) -> None:
-        """Raise AssertionError, naming the pass, if it changed anything; tensors and settings are put back."""
-        __tracebackhide__ = True
-        changes = words_of(self._snapshot.changes())
-        if changes:
-            self._snapshot.restore()
-            raise AssertionError(
-                f"{name} changed the model that it was given: {listed(changes, 3, '; ')}. "
-                "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
-            )
-        for program, facts in self._facts.items():
-            if facts.changed(GraphFacts.of(program_at(self._model, program))):
-                raise AssertionError(
-                    f"{name} was given a copy and changed the graph that the test handed over; change the argument of "
-                    "the pass, or check it with inplace=True if that is meant"
-                )
-
-
-def check_inputs_unchanged(inputs: Snapshot, name: str) -> None:
-    """Raise AssertionError, naming the pass, if it changed the inputs of the check; the inputs are put back."""
-    __tracebackhide__ = True
-    changes = words_of(inputs.changes())
-    if changes:
-        inputs.restore()
-        raise AssertionError(
-            f"{name}, while it ran, changed the inputs of the check: {listed(changes, 3, '; ')}; they were put "
-            "back. A pass that runs the graph on an example must run it on a copy (x.clone())"
-        )

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pytest_fxgraph.compare.difference import Change, Edit
 from pytest_fxgraph.compare.edits.arguments import changed_arguments
 from pytest_fxgraph.compare.edits.blocks import changed_blocks
-from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence, owners_of
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.exchanges import exchanged_modules
 from pytest_fxgraph.compare.edits.findings import changed_findings
 from pytest_fxgraph.compare.edits.interface import changed_interface
 from pytest_fxgraph.compare.edits.plans import changed_collectives, changed_plans
 from pytest_fxgraph.compare.edits.renamings import renamed_paths
 from pytest_fxgraph.compare.edits.replacements import replaced_operators
-from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors
+from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors, changed_updates
 from pytest_fxgraph.compare.edits.throughout import changes_throughout
-from pytest_fxgraph.compare.edits.updates import changed_updates
+from pytest_fxgraph.compare.graph_index import owners_of
 from pytest_fxgraph.document.capture_notes import CONSTANT, PLACEMENT, RANKS, WORLD
 
 # Each explains changes that the ones before left over.

@@ -25,7 +25,7 @@ from pytest_fxgraph.compare.edits.operator_words import (
 )
 from pytest_fxgraph.compare.edits.regions import Region, regions_of
 from pytest_fxgraph.compare.graph_index import GraphIndex
-from pytest_fxgraph.compare.normalization import are_spelled_alike
+from pytest_fxgraph.compare.normalization import are_one_operator
 from pytest_fxgraph.document.literals import references
 
 # What the operators of an inserted pair do to a value, with the operand in place of the braces.
@@ -178,11 +178,10 @@ def _beside_kept(graph: ComparedGraph, region: Region) -> Occurrence | None:
 def _is_spelling(graph: ComparedGraph, region: Region) -> bool:
     if len(region.expected) > 1 or len(region.obtained) > 1:
         return False
-    position, partner = region.expected[0], region.obtained[0]
-    if not graph.reads_the_same(position, partner):
+    if not graph.reads_the_same(region.expected[0], region.obtained[0]):
         return False
-    nodes = graph.expected.nodes[position], graph.obtained.nodes[partner]
-    return are_spelled_alike(*nodes, graph.expected.modules, graph.obtained.modules)
+    sides = (graph.expected, region.expected), (graph.obtained, region.obtained)
+    return are_one_operator(*((index.nodes[positions[0]], index.modules) for index, positions in sides))
 
 
 def _kind_of(index: GraphIndex, positions: Sequence[int], kind: str) -> str:

@@ -204,9 +204,9 @@ class Judge:
         """Return whether the model itself gives other values for nearly the same input, as the sine of 1e30 does."""
 
         def nearly_the_same(*args: Any, **kwargs: Any) -> Any:
-            memo = {id(each): _nudged(each) for _, each in Arguments(args, kwargs).tensors()}
-            args, kwargs = copy.deepcopy((args, kwargs), memo)
-            return model(*args, **kwargs)
+            given = Arguments(args, kwargs)
+            nudged = given.copied({id(each): _nudged(each) for _, each in given.tensors()})
+            return model(*nudged.args, **nudged.kwargs)
 
         verdict = self._compare(check, model, GraphCall(model, nearly_the_same), None)
         return isinstance(verdict, MismatchError) and any(each.kind == "value" for each in verdict.mismatches)

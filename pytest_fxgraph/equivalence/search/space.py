@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -89,8 +88,7 @@ class SpaceFinder:
             if others and time.monotonic() < self._end:
                 made = self._space.make(self._space.example())
                 drawn = _drawable(made)[index]
-                args, kwargs = copy.deepcopy((made.args, made.kwargs), {id(drawn): drawn.detach().to(others[0])})
-                self._accepts(Arguments(args, kwargs))
+                self._accepts(made.copied({id(drawn): drawn.detach().to(others[0])}))
 
     def _groups(self) -> Iterator[list[Dim]]:
         """Yield the dimensions that may change; dimensions that must agree come together."""
@@ -188,9 +186,9 @@ class SpaceFinder:
         self._space = self._with_values(index, values._replace(least=least, largest=taken))
 
     def _with_values(self, index: int, values: ValueRange) -> SearchSpace:
-        places = list(self._space.tensors)
-        places[index] = places[index]._replace(values=values)
-        return self._space._replace(tensors=tuple(places))
+        tensors = [*self._space.tensors]
+        tensors[index] = tensors[index]._replace(values=values)
+        return self._space._replace(tensors=tuple(tensors))
 
 
 def _drawable(arguments: Arguments) -> list[torch.Tensor]:
