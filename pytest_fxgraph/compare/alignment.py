@@ -223,9 +223,9 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], H
     found = common_subsequence(numbers, obtained_numbers)
     if found is None:
         # Nodes that occur once in a module on both sides show the counterpart of each layer.
-        marks = _numbers_in_modules(alignment.expected, left, numbers, table)
-        obtained_marks = _numbers_in_modules(alignment.obtained, obtained_left, obtained_numbers, table)
-        cuts = anchors(marks, obtained_marks)
+        marks = zip(numbers, (alignment.expected.nodes[n].scope for n in left), strict=True)
+        others = zip(obtained_numbers, (alignment.obtained.nodes[n].scope for n in obtained_left), strict=True)
+        cuts = anchors([*marks], [*others])
         found = subsequence_between(cuts, numbers, obtained_numbers) if cuts else None
     if found is None:
         # Too much differs for an order, so neighbours pair first: all operators of a kind may have been replaced.
@@ -234,12 +234,6 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], H
     for expected, obtained in found:
         alignment.pair(left[expected], obtained_left[obtained])
     return [left[expected] for expected, _ in found]
-
-
-def _numbers_in_modules(index: GraphIndex, left: Sequence[int], numbers: Sequence[int], table: NodeHashes) -> list[int]:
-    """Number nodes by their numbers and their modules."""
-    nodes = index.nodes
-    return [table.number((number, nodes[n].scope)) for n, number in zip(left, numbers, strict=True)]
 
 
 def _pair_by_count(alignment: Alignment, describe: Callable[[GraphIndex, int], Hashable]) -> list[int]:

@@ -30,7 +30,7 @@ from pytest_fxgraph.document.capture_notes import (
     refuse_without_kernels,
     without_kernels,
 )
-from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.literals import references, rename_references, without_names
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, with_inner_graphs
 from pytest_fxgraph.errors import LevelError
 
@@ -302,15 +302,14 @@ def _sections_of_graph(document: GraphDocument) -> dict[str, _Described]:
     outputs = [node for node in document.nodes if node.op == "output"]
     values = {node.name: node.value for node in document.nodes}
     read = [[name for text in node.args for name in references(text)] for node in outputs]
-    forms = [
-        [rename_references(text, dict.fromkeys(names, "")) for text in node.args]
-        for node, names in zip(outputs, read, strict=True)
-    ]
     return {
         "inputs": {node.target: ({"default": ", ".join(node.args)}, [node.value]) for node in inputs},
         "outputs": {
-            f"output_{n}" if n else "output": ({"args": form}, [node.value, *map(values.get, names)])
-            for n, (node, names, form) in enumerate(zip(outputs, read, forms, strict=True))
+            f"output_{n}" if n else "output": (
+                {"args": [*map(without_names, node.args)]},
+                [node.value, *map(values.get, names)],
+            )
+            for n, (node, names) in enumerate(zip(outputs, read, strict=True))
         },
         "state": {record.path: ({}, [record.value]) for record in document.state},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import lt
 
 # Above this number of edits, graphs have little in common and an exact answer is too expensive.
@@ -107,7 +107,7 @@ def _walk_back(trail: list[dict[int, int]], place: int, obtained_place: int) -> 
     return pairs
 
 
-def anchors(expected: Sequence[int], obtained: Sequence[int]) -> list[tuple[int, int]]:
+def anchors(expected: Sequence[Hashable], obtained: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pair items that occur once on both sides; of crossing pairs, keep as many as possible in one order."""
     places = {item: place for place, item in enumerate(obtained)}
     counts, obtained_counts = Counter(expected), Counter(obtained)

@@ -12,8 +12,7 @@ from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
 from pytest_fxgraph.compare.edits.recognition import count_at_places, recognised_edits
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of, owners_of
 from pytest_fxgraph.compare.isomorphism import Alignment
-from pytest_fxgraph.compare.node_changes import NodeComparison
-from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
+from pytest_fxgraph.compare.node_changes import NodeComparison, effect_changes, order_changes
 from pytest_fxgraph.compare.record_changes import (
     add_capture_notes,
     add_modules,

@@ -212,14 +212,14 @@ def _are_equal(eager: Event, graph: Event, comparison: OutputComparison) -> bool
 
 
 def _describe_place(found: Divergence) -> str:
-    eager, graph = found.events()[found.place] if found.place is not None else (None, None)
+    pair = found.events()[found.place] if found.place is not None else None
     autocast = _lost_autocast(found)
-    if any(found.between):
-        first = found.between[0][0] if found.between[0] else eager
+    if pair is None or any(found.between):
+        first = next(iter(found.between[0]), pair and pair[0])
         text = f"first parted where {_ran(found.between)}{autocast}{_place(first) if first else ''}"
-        text = f"{text}; seen first in {_running(graph)}" if graph else text
+        text = f"{text}; seen first in {_running(pair[1])}" if pair else text
         return f"{text}; earlier, {_ran(found.earlier)}" if any(found.earlier) else text
-    text = f"first parted at {_running(graph)}{autocast}{_place(eager) if eager else ''}"
+    text = f"first parted at {_running(pair[1])}{autocast}{_place(pair[0])}"
     if not any(found.earlier):
         return text
     return f"{text}; earlier, {_ran(found.earlier, found.earlier[0][0].source if found.earlier[0] else None)}"
@@ -243,9 +243,7 @@ def _ran(alone: _Alone, source: str | None = None) -> str:
     return f"eager ran {eager}{f' ({source})' if source else ''} and the graph ran {graph}"
 
 
-def _running(event: Event | None) -> str:
-    if event is None:
-        return "the output"
+def _running(event: Event) -> str:
     return f"node {_name(event)}" if event.node else event.name
 
 

@@ -162,9 +162,9 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
     plain = [_run_plain(check, model, ranks, mode, sample) for mode in modes for sample in range(check.samples)]
     state = [*dict(model.named_parameters()), *dict(model.named_buffers())] if isinstance(model, nn.Module) else []
     by_rank = run_on_ranks(
-        run_of_rank,
+        run_jobs,
         ranks.world_size,
-        args=(ranks, [each.jobs for each in plain], frozenset(state)),
+        args=(ranks.model, [each.jobs for each in plain], frozenset(state), ranks.optimizer),
         timeout=ranks.timeout,
     )
     for number, each in enumerate(plain):
@@ -174,10 +174,6 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
             raise mismatch_error(mismatches, each.context)
         if not check.allow_vacuous and not could_fail(each.result, each.arguments, check.comparison):
             raise vacuous_values_error(each.result, check.comparison, each.context)
-
-
-def run_of_rank(rank: int, ranks: Ranks, jobs: list[list[RankJob]], names: frozenset[str]) -> list[RankResult]:
-    return run_jobs(rank, ranks.model, [each[rank] for each in jobs], names, ranks.optimizer)
 
 
 def _run_plain(check: EquivalenceCheck, model: Any, ranks: Ranks, mode: str | None, sample: int) -> _Plain:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,16 +64,16 @@ class RankResult:
 def run_jobs(
     rank: int,
     build: Callable[[int], Any],
-    jobs: list[RankJob],
+    jobs: Sequence[Sequence[RankJob]],
     names: frozenset[str],
     optimizer: Callable[..., Any] | None,
 ) -> list[RankResult]:
-    """Build the model anew for each job and run it. `names` are the names of the plain model's state.
+    """Build the model anew for each job of the rank and run it. `names` are the names of the plain model's state.
 
     Generators are seeded before the model is built and not after that, because a program may seed its ranks itself.
     """
     results = []
-    for job in jobs:
+    for job in (of_ranks[rank] for of_ranks in jobs):
         seed_generators(job.seed)
         model = build(rank)
         if job.mode is not None:
