@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, texts_of
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, texts_of, with_inner_graphs
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 from pytest_fxgraph.errors import CaptureError, LevelError
 
@@ -171,12 +171,8 @@ def _renamed(graph: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
         )
         for node in graph.nodes
     ]
-    modules = [
-        record if record.graph is None else record._replace(graph=_renamed(record.graph, names))
-        for record in graph.modules
-    ]
     notes = tuple([rename_symbols_of_note(note, names) for note in graph.notes])
-    return replace(graph, nodes=tuple(nodes), modules=tuple(modules), notes=notes)
+    return with_inner_graphs(replace(graph, nodes=tuple(nodes), notes=notes), lambda inner: _renamed(inner, names))
 
 
 def _texts(texts: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:

@@ -82,19 +82,16 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
     sqnr, cosine = _sqnr(wide_expected, error), _cosine(wide_expected, wide_obtained)
     if not mismatched and (sqnr == math.inf or not _missed_thresholds(tolerance, sqnr, cosine)):
         return None
-    # -1 for elements within the tolerance, so that a mismatched element is the largest.
     passed = agrees if mismatched else torch.zeros_like(agrees)
-    outside = torch.where(passed, torch.full_like(error, -1.0), error)
     relative = torch.where(error == 0, error, error / wide_expected.abs()).nan_to_num(nan=math.inf, posinf=math.inf)
-    relative_outside = torch.where(passed, torch.full_like(error, -1.0), relative)
     finite = error[error.isfinite()]
     return ErrorStatistics(
         dtype=str(expected.dtype).removeprefix("torch."),
         tolerance=tolerance,
         total=agrees.numel(),
         mismatched=mismatched,
-        largest_absolute=_extreme(outside, expected, obtained),
-        largest_relative=_extreme(relative_outside, expected, obtained),
+        largest_absolute=_extreme(error, passed, expected, obtained),
+        largest_relative=_extreme(relative, passed, expected, obtained),
         mean_absolute=float(finite.mean()) if finite.numel() else math.inf,
         sqnr=sqnr,
         cosine=cosine,
@@ -163,7 +160,9 @@ def _histogram(error: torch.Tensor, agrees: torch.Tensor) -> ErrorHistogram:
     return ErrorHistogram(first, tuple(within), tuple(beyond), exact, not_finite)
 
 
-def _extreme(errors: torch.Tensor, expected: torch.Tensor, obtained: torch.Tensor) -> Extreme:
+def _extreme(errors: torch.Tensor, passed: torch.Tensor, expected: torch.Tensor, obtained: torch.Tensor) -> Extreme:
+    # -1 for elements within the tolerance, so that a mismatched element is the largest.
+    errors = errors.masked_fill(passed, -1.0)
     flat = int(errors.argmax())
     index = tuple(int(place) for place in torch.unravel_index(torch.tensor(flat), errors.shape)) if errors.dim() else ()
     return Extreme(float(errors.reshape(-1)[flat]), index, expected[index].item(), obtained[index].item())

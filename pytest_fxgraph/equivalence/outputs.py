@@ -146,10 +146,9 @@ class OutputComparison:
         custom = self.custom_comparison if is_output else None
         if custom is not None and custom(expected, expected, path) is not None:
             return False  # the user's function has a rule of its own
-        if expected.is_nested:
-            return all(self.would_match_zeros(part, path, is_output=False) for part in expected.unbind())
-        if wrapped := wrapped_tensors(expected):
-            return all(self.would_match_zeros(part, path, is_output=False) for part in wrapped.values())
+        parts = expected.unbind() if expected.is_nested else wrapped_tensors(expected).values()
+        if parts:
+            return all(self.would_match_zeros(part, path, is_output=False) for part in parts)
         if not (expected.is_floating_point() or expected.is_complex() or expected.is_quantized):
             return False
         values = dense(expected)

@@ -25,13 +25,11 @@ from pytest_fxgraph.operator_patterns import OwnName
 from pytest_fxgraph.report.text import headline
 from pytest_fxgraph.transform.given_graphs import GivenGraphs, SubjectSnapshot
 from pytest_fxgraph.transform.graph_checks import refuse_violation
-from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
-from pytest_fxgraph.transform.pass_subject import PassSubject
+from pytest_fxgraph.transform.pass_subject import PassSubject, copied, with_own_graph
 from pytest_fxgraph.transform.passes import Applied, apply_step, steps_of
 from pytest_fxgraph.transform.program_sets import graphs_in, program_at
-from pytest_fxgraph.transform.recorded_values import check_recorded_values
-from pytest_fxgraph.transform.refusals import check_refusals
 from pytest_fxgraph.transform.result import TransformResult, documents_of
+from pytest_fxgraph.transform.run_promises import check_recorded_values, check_refusals
 from pytest_fxgraph.vacuity import vacuous_error, vacuous_examples_rejected
 
 if TYPE_CHECKING:

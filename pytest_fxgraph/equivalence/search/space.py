@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fxcore.state.storage import is_plain
-from pytest_fxgraph.document.exported_ranges import RANGES
+from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.recipe import (
     CONTEXTS,
@@ -270,13 +270,6 @@ def _limit_of(size: Any, ranges: dict[str, Any]) -> _Limit:
     if size is None or isinstance(size, int):
         return _Limit(None)
     bounds = ranges.get(str(size))
+    least, largest = (None, None) if bounds is None else bounds_as_numbers(bounds)
     # Export writes a lower end of 2 for every size, and does not hold calls to it.
-    least = _whole(getattr(bounds, "lower", 1), 1)
-    return _Limit(str(size), 1 if least <= 2 else int(least), _whole(getattr(bounds, "upper", math.inf), math.inf))
-
-
-def _whole(bound: Any, otherwise: float) -> float:
-    try:
-        return int(bound)
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        return otherwise
+    return _Limit(str(size), 1 if least is None or least <= 2 else least, math.inf if largest is None else largest)
