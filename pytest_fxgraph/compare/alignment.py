@@ -163,7 +163,7 @@ def _spread(
     while pending:
         expected, obtained = pending.pop()
         candidates = [
-            *_inputs_beside(alignment, expected, obtained),
+            *zip(alignment.expected.inputs[expected], alignment.obtained.inputs[obtained], strict=False),
             *_readers_beside(alignment, expected, obtained, sort_of),
         ]
         for expected, obtained in candidates:
@@ -183,10 +183,6 @@ def _pairs_beside_gaps(alignment: Alignment) -> list[tuple[int, int]]:
         for position in sorted(beside)
         if alignment.obtained_of[position] >= 0
     ]
-
-
-def _inputs_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
-    return zip(alignment.expected.inputs[expected], alignment.obtained.inputs[obtained], strict=False)
 
 
 def _readers_beside(

@@ -140,11 +140,10 @@ def draws_of(call: Callable[..., Any], arguments: Arguments) -> tuple[Draw, ...]
     return tuple(recorded.draws)
 
 
-def _named(model: Any, names: frozenset[str]) -> list[tuple[str, torch.Tensor]]:
-    """List the parameters of a rank's model by the plain model's names."""
-    if not isinstance(model, nn.Module):
-        return []
-    return [(name if name in names else plain_name(name), each) for name, each in model.named_parameters()]
+def _named(model: Any, names: Collection[str], kind: str = "parameters") -> list[tuple[str, torch.Tensor]]:
+    """List the parameters, or the buffers, of a rank's model by the plain model's names."""
+    named = getattr(model, f"named_{kind}")() if isinstance(model, nn.Module) else ()
+    return [(name if name in names else plain_name(name), each) for name, each in named]
 
 
 def plain_name(name: str) -> str:
@@ -152,14 +151,13 @@ def plain_name(name: str) -> str:
     return ".".join([step for step in name.split(".") if step not in _WRAPPERS])
 
 
-def _whole_state(model: Any, names: frozenset[str]) -> State:
-    return {name: _local(_whole(each)).clone() for name, each in _named(model, names)}
+def _whole_state(model: Any, names: Collection[str], kind: str = "parameters") -> State:
+    return {name: _local(_whole(each)).clone() for name, each in _named(model, names, kind)}
 
 
 def buffers_of(model: Any, names: Collection[str] = ()) -> State:
     """Return copies of a model's whole buffers by the plain model's names."""
-    named = model.named_buffers() if isinstance(model, nn.Module) else ()
-    return {name if name in names else plain_name(name): _local(_whole(each)).clone() for name, each in named}
+    return _whole_state(model, names, "buffers")
 
 
 def _whole(value: Any) -> Any:

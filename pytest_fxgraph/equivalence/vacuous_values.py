@@ -42,17 +42,13 @@ def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparis
         others += [
             (where, tensor, comparison.rule)
             for where, tensor in expected.arguments.tensors()
-            if _differs(tensor, inputs.get(where))
+            if where not in inputs or any(EXACTLY.compare_tensors(inputs[where], tensor, ""))
         ]
     return not all(
         dataclasses.replace(comparison, rule=rule).would_match_zeros(tensor, where, is_output=False)
         for where, tensor, rule in others
         if tensor is not None
     )
-
-
-def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:
-    return given is None or any(EXACTLY.compare_tensors(given, tensor, ""))
 
 
 def vacuous_values_error(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> VacuousCheckError:

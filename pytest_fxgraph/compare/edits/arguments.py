@@ -41,7 +41,7 @@ def changed_arguments(graph: ComparedGraph) -> Iterator[Occurrence]:
             of_kind = [change for change in own if change.kind == kind]
             if of_kind:
                 found.append(_of_call(graph, position, partner, of_kind, kind))
-        if all(change.kind == "arguments" for change in changes) and not any(map(_names_a_node, changes)):
+        if all(change.kind == "arguments" and "%" not in change.expected + change.obtained for change in changes):
             told.setdefault(_labels(graph, position, partner), found)
         yield from found
     for position, partner in graph.omitted if told else ():
@@ -49,10 +49,6 @@ def changed_arguments(graph: ComparedGraph) -> Iterator[Occurrence]:
             for occurrence in told.get(_labels(graph, position, partner), ()):
                 scope = graph.obtained.nodes[partner].scope or graph.expected.nodes[position].scope or ""
                 yield occurrence._replace(site=graph.site(scope, [position], [partner]), changes=())
-
-
-def _names_a_node(change: Change) -> bool:
-    return "%" in change.expected + change.obtained
 
 
 def _labels(graph: ComparedGraph, position: int, partner: int) -> object:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -272,7 +272,7 @@ def own_refusal(error: BaseException, model: Any) -> str | None:
         return None
     last = steps[-1]
     code = last.tb_frame.f_code
-    is_statement = is_check or _raises(code, last.tb_lasti)
+    is_statement = is_check or dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
     is_of_user = is_users_file(code.co_filename) and _package(last.tb_frame.f_globals) in _packages(model)
     return f"{os.path.basename(code.co_filename)}:{last.tb_lineno}" if is_statement and is_of_user else None
 
@@ -286,10 +286,6 @@ def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 def _is_check_of_torch(frame: FrameType) -> bool:
     return _package(frame.f_globals) == "torch" and frame.f_code.co_name.startswith(_CHECKS_OF_TORCH)
-
-
-def _raises(code: CodeType, instruction: int) -> bool:
-    return dis.opname[code.co_code[instruction]] == "RAISE_VARARGS"
 
 
 def _package(names: Any) -> str:
