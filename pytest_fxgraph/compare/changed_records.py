@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from deepdiff import DeepDiff
 
-_T = TypeVar("_T")
 # Values are texts, None, or lists and mappings of texts. Numbers are texts, because to Python 1 equals 1.0 and True.
 TextRecord = Mapping[str, Any]
 
@@ -101,17 +99,6 @@ def changed_fields(records: ChangedRecords) -> FieldChanges:
                 found.setdefault(key, []).append(FieldChange(field, _text(item.t1), _text(item.t2)))
     for changes in found.values():
         changes.sort(key=lambda change: (_FIELDS.index(change.field.replace(".", "[").partition("[")[0]), change.field))
-    return found
-
-
-def without(items: Iterable[_T], others: Iterable[_T], key: Callable[[_T], Hashable]) -> list[_T]:
-    """Return the items that the others lack, or have fewer times; items with equal keys are alike."""
-    left = Counter(map(key, others))
-    found = []
-    for item in items:
-        left[key(item)] -= 1
-        if left[key(item)] < 0:
-            found.append(item)
     return found
 
 

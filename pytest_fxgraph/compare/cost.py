@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pytest_fxgraph.budget import METRICS, Allowance, Allowances
-from pytest_fxgraph.compare.changed_records import without
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.literals import without_names
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.errors import LevelError
+from pytest_fxgraph.grouping import grouped, without
 
 _EXACTLY = Allowance(0)
 _OF_A_MODULE = ("flops", "bytes", "params", "nodes")
@@ -103,11 +103,8 @@ def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterato
 
 
 def _nodes_by_module(document: GraphDocument) -> dict[str, list[NodeRecord]]:
-    found: dict[str, list[NodeRecord]] = {}
-    for node in document.nodes:
-        if node.op.startswith("call_"):
-            found.setdefault(node.target if node.op == "call_module" else node.scope or "", []).append(node)
-    return found
+    calls = [node for node in document.nodes if node.op.startswith("call_")]
+    return grouped(calls, lambda node: node.target if node.op == "call_module" else node.scope or "")
 
 
 def _node_changes(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pytest_fxgraph.document import text_writer
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.grouping import grouped
 
 
 def shared_paths(records: Sequence[ModuleRecord | StateRecord]) -> dict[str, str]:
@@ -172,11 +173,8 @@ class GraphIndex:
 
     @cached_property
     def _callers(self) -> Mapping[str, Sequence[int]]:
-        callers: dict[str, list[int]] = {}
-        for position, node in enumerate(self.nodes):
-            if node.op in ("call_module", "get_attr"):
-                callers.setdefault(node.target, []).append(position)
-        return callers
+        callers = [n for n, node in enumerate(self.nodes) if node.op in ("call_module", "get_attr")]
+        return grouped(callers, lambda position: self.nodes[position].target)
 
     @cached_property
     def calls_inside(self) -> Mapping[str, Sequence[int]]:

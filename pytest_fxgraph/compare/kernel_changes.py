@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from pytest_fxgraph.compare.changed_records import without
 from pytest_fxgraph.compare.difference import Change, Difference, Edit, Site
 from pytest_fxgraph.document.capture_notes import KERNEL, finding_in_words, kernels_and_counts, key_of_refusal
 from pytest_fxgraph.document.kernel_lines import KernelLine
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.grouping import without
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 

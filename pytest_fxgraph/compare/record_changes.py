@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord, without
+from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
 from pytest_fxgraph.compare.close_numbers import argument_distance, content_distance, difference_in_words
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex, content_of, shared_paths
 from pytest_fxgraph.document.capture_notes import NOUNS, is_capture_note
 from pytest_fxgraph.document.model import GraphDocument, StateRecord
 from pytest_fxgraph.document.spelling import split_at
+from pytest_fxgraph.grouping import without
 
 _STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 _SPACE = re.compile(rf"({_STRING})|\s+")

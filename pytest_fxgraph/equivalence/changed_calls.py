@@ -13,6 +13,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any, Literal
 
 import pytest
@@ -33,6 +34,7 @@ from pytest_fxgraph.equivalence.search.judging import quiet
 from pytest_fxgraph.equivalence.search.recipe import layouts_for, other_dtypes, place
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.grouping import grouped
 
 Kind = Literal["size", "tensor", "dtype", "value", "structure", "argument", "mode", "attribute"]
 
@@ -65,10 +67,7 @@ def changes_of(model: Any, graph: Any, example: Arguments) -> dict[Kind, list[Ch
         for other in _other_sizes(size):
             words = f"has the size {other} in place of {size}"
             found.append(Change("size", EVERYWHERE, words, partial(_resized_everywhere, size=size, other=other)))
-    by_kind: dict[Kind, list[Change]] = {}
-    for each in found:
-        by_kind.setdefault(each.kind, []).append(each)
-    return by_kind
+    return grouped(found, attrgetter("kind"))
 
 
 def _nested(value: Any, path: str) -> Iterator[tuple[str, Any]]:

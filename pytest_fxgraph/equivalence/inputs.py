@@ -14,6 +14,7 @@ from fxcore.state.storage import copy_storage, copy_tensor, flat_view, is_plain,
 from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.errors import InputsError
+from pytest_fxgraph.grouping import grouped
 
 NamedTensors = list[tuple[str, torch.Tensor]]
 
@@ -92,11 +93,11 @@ def copy_arguments(arguments: Arguments, *, with_gradients: bool = False) -> Arg
 
 def _by_storage(named: NamedTensors) -> list[NamedTensors]:
     """Group the tensors that share a storage; a tensor that is not plain is a group of its own."""
-    groups: dict[object, NamedTensors] = {}
-    for path, tensor in named:
-        key = ("storage", tensor.untyped_storage()._cdata) if is_plain(tensor) else ("object", id(tensor))
-        groups.setdefault(key, []).append((path, tensor))
-    return list(groups.values())
+
+    def storage(pair: tuple[str, torch.Tensor]) -> tuple[str, int]:
+        return ("storage", pair[1].untyped_storage()._cdata) if is_plain(pair[1]) else ("object", id(pair[1]))
+
+    return list(grouped(named, storage).values())
 
 
 def _can_share_a_leaf(group: NamedTensors) -> bool:

@@ -34,6 +34,7 @@ from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values_error
 from pytest_fxgraph.errors import ChoiceError, EagerError
+from pytest_fxgraph.grouping import grouped
 from pytest_fxgraph.ranks.processes import run_on_ranks
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
 from pytest_fxgraph.ranks.world import MeshSizes, World, ranks_text
@@ -409,12 +410,10 @@ def _of_draws(by_rank: Sequence[Sequence[Draw]]) -> Iterator[tuple[int, Mismatch
 
 def _by_ranks(found: Iterator[tuple[int, Mismatch]]) -> list[Mismatch]:
     """Put equal findings of several ranks together, and name the ranks."""
-    together: dict[tuple[str, str], list[tuple[int, Mismatch]]] = {}
-    for rank, mismatch in found:
-        together.setdefault((mismatch.kind, mismatch.where), []).append((rank, mismatch))
+    together = grouped(found, lambda each: (each[1].kind, each[1].where))
     made = []
     for each in together.values():
-        rank, first = each[0]
+        first = each[0][1]
         text = ranks_text(sorted({rank for rank, _ in each}))
         description = first.description.replace("in the graph", "on the ranks").replace("the graph", "the ranks")
         made.append(dataclasses.replace(first, where=f"{first.where} (rank {text})", description=description))

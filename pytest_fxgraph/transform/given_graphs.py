@@ -115,9 +115,9 @@ class SubjectSnapshot:
                 f"{name} changed the model that it was given: {listed(changes, 3, '; ')}. "
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
-        now = facts_of(self._model) if self._facts else {}
-        if any(facts.changed(now[program]) for program, facts in self._facts.items()):
-            raise AssertionError(
-                f"{name} was given a copy and changed the graph that the test handed over; change the argument of "
-                "the pass, or check it with inplace=True if that is meant"
-            )
+        for program, facts in self._facts.items():
+            if facts.changed(GraphFacts.of(program_at(self._model, program))):
+                raise AssertionError(
+                    f"{name} was given a copy and changed the graph that the test handed over; change the argument of "
+                    "the pass, or check it with inplace=True if that is meant"
+                )

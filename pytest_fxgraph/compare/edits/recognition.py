@@ -18,6 +18,7 @@ from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensor
 from pytest_fxgraph.compare.edits.throughout import changes_throughout
 from pytest_fxgraph.compare.graph_index import owners_of
 from pytest_fxgraph.document.capture_notes import CONSTANT, PLACEMENT, RANKS, WORLD
+from pytest_fxgraph.grouping import grouped
 
 # Each explains changes that the ones before left over.
 _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
@@ -123,9 +124,7 @@ def _without_claimed(occurrences: Iterable[Occurrence], changes: Sequence[Change
 
 
 def _edits(occurrences: Iterable[Occurrence]) -> tuple[Edit, ...]:
-    groups: dict[tuple[str, str, tuple[str, ...]], list[Occurrence]] = {}
-    for occurrence in occurrences:
-        groups.setdefault(occurrence[:3], []).append(occurrence)
+    groups = grouped(occurrences, lambda occurrence: occurrence[:3])
     edits = [
         Edit(kind, text, tuple(each.site for each in group), tuple(c for each in group for c in each.changes), key)
         for (kind, text, key), group in groups.items()

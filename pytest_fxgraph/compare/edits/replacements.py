@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change
@@ -27,6 +27,7 @@ from pytest_fxgraph.compare.edits.regions import Region, regions_of
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.compare.normalization import are_one_operator
 from pytest_fxgraph.document.literals import references
+from pytest_fxgraph.grouping import grouped
 
 # What the operators of an inserted pair do to a value, with the operand in place of the braces.
 _WITH_OPERAND = {
@@ -384,9 +385,7 @@ def _lone_calls(index: GraphIndex, positions: Iterable[int]) -> dict[str, int]:
 
 def _moved(graph: ComparedGraph, gone: Sequence[Region], come: Sequence[Region]) -> dict[int, Occurrence | None]:
     """Map the regions of a move, by identity, to the move; the second region of a move to None."""
-    waiting: dict[object, list[Region]] = {}
-    for region in gone:
-        waiting.setdefault(_content(graph.expected, region.expected, region.where), []).append(region)
+    waiting = grouped(gone, lambda region: _content(graph.expected, region.expected, region.where))
     moved: dict[int, Occurrence | None] = {}
     for region in come:
         alike = waiting.get(_content(graph.obtained, region.obtained, region.where))
@@ -423,7 +422,7 @@ def _exchanged(graph: ComparedGraph, regions: Sequence[Region]) -> dict[int, Occ
     return moved
 
 
-def _content(index: GraphIndex, positions: Sequence[int], where: str) -> object:
+def _content(index: GraphIndex, positions: Sequence[int], where: str) -> Hashable:
     return (where, *(index.labels[n] for n in positions))
 
 

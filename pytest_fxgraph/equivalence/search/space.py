@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from pytest_fxgraph.equivalence.search.recipe import (
     other_dtypes,
 )
 from pytest_fxgraph.equivalence.search.values import ValueRange
+from pytest_fxgraph.grouping import grouped
 
 Dim = tuple[int, int]  # the index of a tensor, and of one of its dimensions
 
@@ -111,9 +113,7 @@ class SpaceFinder:
         if dims and self._can_change(dims):
             yield dims
             return
-        places: dict[int, list[Dim]] = {}
-        for dim in dims:
-            places.setdefault(dim[1], []).append(dim)
+        places = grouped(dims, itemgetter(1))
         if len(places) > 1:
             yield from (group for group in places.values() if len(group) > 1)
 
