@@ -9,6 +9,7 @@ from dataclasses import replace
 from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, input_hashes, user_hashes
 from pytest_fxgraph.compare.isomorphism import Alignment, find_isomorphism
 from pytest_fxgraph.compare.sequence_alignment import anchors, common_subsequence, subsequence_between
+from pytest_fxgraph.grouping import grouped
 
 _MOST_INPUTS = 8  # inputs per guess
 # Nodes of these kinds pair only with their own kind: an input never becomes an operator.
@@ -115,20 +116,13 @@ def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list
 
 def _pair_groups(alignment: Alignment, keys: Sequence[Hashable], obtained_keys: Sequence[Hashable]) -> None:
     """Pair unpaired nodes with one key in order, if both sides have equally many."""
-    groups, obtained_groups = _groups(alignment.obtained_of, keys), _groups(alignment.expected_of, obtained_keys)
+    groups = grouped(alignment.removed(), keys.__getitem__)
+    obtained_groups = grouped(alignment.added(), obtained_keys.__getitem__)
     for key, group in groups.items():
         obtained_group = obtained_groups.get(key, ())
         if len(group) == len(obtained_group):
             for expected, obtained in zip(group, obtained_group, strict=True):
                 alignment.pair(expected, obtained)
-
-
-def _groups(paired: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    groups: dict[Hashable, list[int]] = defaultdict(list)
-    for position, other in enumerate(paired):
-        if other < 0:
-            groups[keys[position]].append(position)
-    return groups
 
 
 def _same_operator(alignment: Alignment, expected: int, obtained: int) -> bool:
