@@ -155,6 +155,11 @@ def full_name(index: GraphIndex, position: int, seen_from: str) -> str:
     return (node.target if node.op == "call_module" else block) if block else described_node(index, position, seen_from)
 
 
+def without_numbers(text: str) -> str:
+    """Return a text with `#` in place of its numbers, the same for models of another size."""
+    return re.sub(r"\d+", "#", text)
+
+
 def described_state(path: str, value: str) -> str:
     """Name a tensor with its shape: `gamma[64]`."""
     shape = _SHAPE.match(value)

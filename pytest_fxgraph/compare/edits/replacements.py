@@ -21,6 +21,7 @@ from pytest_fxgraph.compare.edits.operator_words import (
     own_name,
     relative_path,
     spelled_operator,
+    without_numbers,
     without_tensors,
 )
 from pytest_fxgraph.compare.edits.regions import Region, regions_of
@@ -55,7 +56,6 @@ _KINDS = {
     "copy": ["clone", "contiguous", "copy_", "copy", "lift_fresh_copy"],
     "transpose": ["transpose", "permute", "t", "T", "mT", "swapaxes", "movedim"],
 }
-_NUMBER = re.compile(r"\d+")
 # Names of torch, of torch.ao and of its dialects; the table marks the four that quantize a tensor's storage.
 _QUANTIZING = ("quantize", "fake_quant", "dequant")
 
@@ -144,7 +144,7 @@ def _replaced(graph: ComparedGraph, region: Region) -> Occurrence:
         targets = graph.expected.nodes[calls[0]].target, graph.obtained.nodes[obtained_calls[0]].target
         if targets[0] != targets[1]:
             told = " -> ".join(relative_path(target, common_path((*targets, region.where))) for target in targets)
-        kind, text, key = "argument", f"{spelled[0]} {told}", (spelled[0], _NUMBER.sub("#", told))
+        kind, text, key = "argument", f"{spelled[0]} {told}", (spelled[0], without_numbers(told))
     return _site(graph, region, kind, text, key)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import described_state
+from pytest_fxgraph.compare.edits.operator_words import described_state, without_numbers
 from pytest_fxgraph.compare.graph_index import GraphIndex
 
-_NUMBER = re.compile(r"\d+")
 _MOST_NAMED = 3
 # Fields that change together where a parameter becomes a buffer, or is quantized by hand.
 _TOLD_TOGETHER = frozenset({"kind", "value", "requires_grad"})
@@ -42,7 +40,7 @@ def _sharing(
         verb = f"share{'' if len(others) > 1 else 's'}"
         verb = f"now {verb}" if is_tied else f"no longer {verb}"
         kind = "tied" if is_tied else "untied"
-        key = (kind, *sorted({_NUMBER.sub("#", path) for path in [owner, *others]}))
+        key = (kind, *sorted({without_numbers(path) for path in [owner, *others]}))
         site = graph.site(others[0])
         changes = [*members.values(), *_readers(graph, {owner, *others})]
         yield Occurrence(kind, f"{named} {verb} {noun} with {owner}", key, site, changes)
@@ -67,7 +65,7 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
         quantized = _quantized(graph, path, changes)
         if quantized is not None:
             kind, text = quantized
-            yield Occurrence(kind, text, (kind, _NUMBER.sub("#", text)), site, changes)
+            yield Occurrence(kind, text, (kind, without_numbers(text)), site, changes)
             continue
         fields = {change.field for change in changes}
         if len(changes) > 1 and fields <= _TOLD_TOGETHER and "kind" in fields:
@@ -117,7 +115,7 @@ def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tupl
         words = "is no longer" if change.obtained == "False" else "is now"
         return f"{kind} {name} {words} in the state dict", ("tensor", "persistent", change.obtained, name)
     field = "" if change.field == "value" else f" {change.field.removeprefix('config.')}"
-    return f"{kind} {name}:{field} {transition}", ("tensor", change.field, kind, name, _NUMBER.sub("#", transition))
+    return f"{kind} {name}:{field} {transition}", ("tensor", change.field, kind, name, without_numbers(transition))
 
 
 # State at the end of a training step.
