@@ -9,6 +9,7 @@ from dataclasses import replace
 from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, input_hashes, user_hashes
 from pytest_fxgraph.compare.isomorphism import Alignment, find_isomorphism
 from pytest_fxgraph.compare.sequence_alignment import anchors, common_subsequence, subsequence_between
+from pytest_fxgraph.grouping import grouped
 
 _MOST_INPUTS = 8  # inputs per guess
 # Nodes of these kinds pair only with their own kind: an input never becomes an operator.
@@ -115,20 +116,13 @@ def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list
 
 def _pair_groups(alignment: Alignment, keys: Sequence[Hashable], obtained_keys: Sequence[Hashable]) -> None:
     """Pair unpaired nodes with one key in order, if both sides have equally many."""
-    groups, obtained_groups = _groups(alignment.obtained_of, keys), _groups(alignment.expected_of, obtained_keys)
+    groups = grouped(alignment.removed(), keys.__getitem__)
+    obtained_groups = grouped(alignment.added(), obtained_keys.__getitem__)
     for key, group in groups.items():
         obtained_group = obtained_groups.get(key, ())
         if len(group) == len(obtained_group):
             for expected, obtained in zip(group, obtained_group, strict=True):
                 alignment.pair(expected, obtained)
-
-
-def _groups(paired: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    groups: dict[Hashable, list[int]] = defaultdict(list)
-    for position, other in enumerate(paired):
-        if other < 0:
-            groups[keys[position]].append(position)
-    return groups
 
 
 def _same_operator(alignment: Alignment, expected: int, obtained: int) -> bool:
@@ -163,7 +157,7 @@ def _spread(
     while pending:
         expected, obtained = pending.pop()
         candidates = [
-            *_inputs_beside(alignment, expected, obtained),
+            *zip(alignment.expected.inputs[expected], alignment.obtained.inputs[obtained], strict=False),
             *_readers_beside(alignment, expected, obtained, sort_of),
         ]
         for expected, obtained in candidates:
@@ -183,10 +177,6 @@ def _pairs_beside_gaps(alignment: Alignment) -> list[tuple[int, int]]:
         for position in sorted(beside)
         if alignment.obtained_of[position] >= 0
     ]
-
-
-def _inputs_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
-    return zip(alignment.expected.inputs[expected], alignment.obtained.inputs[obtained], strict=False)
 
 
 def _readers_beside(
@@ -223,9 +213,9 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], H
     found = common_subsequence(numbers, obtained_numbers)
     if found is None:
         # Nodes that occur once in a module on both sides show the counterpart of each layer.
-        marks = _numbers_in_modules(alignment.expected, left, numbers, table)
-        obtained_marks = _numbers_in_modules(alignment.obtained, obtained_left, obtained_numbers, table)
-        cuts = anchors(marks, obtained_marks)
+        marks = zip(numbers, (alignment.expected.nodes[n].scope for n in left), strict=True)
+        others = zip(obtained_numbers, (alignment.obtained.nodes[n].scope for n in obtained_left), strict=True)
+        cuts = anchors([*marks], [*others])
         found = subsequence_between(cuts, numbers, obtained_numbers) if cuts else None
     if found is None:
         # Too much differs for an order, so neighbours pair first: all operators of a kind may have been replaced.
@@ -234,12 +224,6 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], H
     for expected, obtained in found:
         alignment.pair(left[expected], obtained_left[obtained])
     return [left[expected] for expected, _ in found]
-
-
-def _numbers_in_modules(index: GraphIndex, left: Sequence[int], numbers: Sequence[int], table: NodeHashes) -> list[int]:
-    """Number nodes by their numbers and their modules."""
-    nodes = index.nodes
-    return [table.number((number, nodes[n].scope)) for n, number in zip(left, numbers, strict=True)]
 
 
 def _pair_by_count(alignment: Alignment, describe: Callable[[GraphIndex, int], Hashable]) -> list[int]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_fxgraph.compare.rewritten import Pairs, texts_of, with_inner_graphs
 from pytest_fxgraph.document.capture_notes import without_kernels
 from pytest_fxgraph.document.literals import references
-from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument, Pairs, texts_of, with_inner_graphs
 from pytest_fxgraph.document.spelling import split_at
 
 # torch.export's `module()` checks by this module what the notes on ranges say.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pytest_fxgraph.budget import METRICS, Allowance, Allowances
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
-from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.literals import without_names
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.errors import LevelError
+from pytest_fxgraph.grouping import grouped, without
 
 _EXACTLY = Allowance(0)
 _OF_A_MODULE = ("flops", "bytes", "params", "nodes")
@@ -78,18 +78,18 @@ def _holders(block: CostBlock) -> str:
 def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterator[Change]:
     """Yield the changed modules, the largest change first, each with its added, removed and changed nodes."""
     before, after = (dict(side.cost.modules) if side.cost else {} for side in (expected, obtained))
-    changed = [path for path in dict.fromkeys([*after, *before]) if before.get(path) != after.get(path)]
     nothing = CostRecord()
+    paths = dict.fromkeys([*after, *before])
+    changed = [
+        (path, before.get(path, nothing), after.get(path, nothing))
+        for path in paths
+        if before.get(path) != after.get(path)
+    ]
+    changed.sort(key=lambda each: (-abs(each[2].flops - each[1].flops), -abs(each[2].bytes - each[1].bytes)))
     costs = obtained.cost.by_node if obtained.cost else {}
-
-    def weight(path: str) -> tuple[int, int]:
-        one, other = before.get(path, nothing), after.get(path, nothing)
-        return (-abs(other.flops - one.flops), -abs(other.bytes - one.bytes))
-
     nodes, obtained_nodes = _nodes_by_module(expected), _nodes_by_module(obtained)
     classes, obtained_classes = ({record.path: record.kind for record in side.modules} for side in (expected, obtained))
-    for path in sorted(changed, key=weight):
-        one, other = before.get(path, nothing), after.get(path, nothing)
+    for path, one, other in changed:
         for name in _OF_A_MODULE:
             counts = getattr(one, name), getattr(other, name)
             if counts[0] != counts[1]:
@@ -103,21 +103,15 @@ def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterato
 
 
 def _nodes_by_module(document: GraphDocument) -> dict[str, list[NodeRecord]]:
-    found: dict[str, list[NodeRecord]] = {}
-    for node in document.nodes:
-        if node.op.startswith("call_"):
-            found.setdefault(node.target if node.op == "call_module" else node.scope or "", []).append(node)
-    return found
+    calls = [node for node in document.nodes if node.op.startswith("call_")]
+    return grouped(calls, lambda node: node.target if node.op == "call_module" else node.scope or "")
 
 
 def _node_changes(
     path: str, expected: list[NodeRecord], obtained: list[NodeRecord], costs: Mapping[str, CostRecord]
 ) -> Iterator[Change]:
     """Yield the calls of a module that only one graph has; two calls of one operator are one call with a new value."""
-    left = Counter(map(_described, expected))
-    new = [node for node in obtained if not _taken(left, _described(node))]
-    kept = Counter(map(_described, obtained))
-    gone = [node for node in expected if not _taken(kept, _described(node))]
+    new, gone = without(obtained, expected, _described), without(expected, obtained, _described)
     for node in new:
         partner = next((other for other in gone if (other.op, other.target) == (node.op, node.target)), None)
         scope = path or None
@@ -135,17 +129,11 @@ def _node_changes(
         yield Change("cost", "removed", "node", node.name, expected=_described(node)[0], scope=path or None)
 
 
-def _taken(counts: Counter[tuple[str, str]], described: tuple[str, str]) -> bool:
-    counts[described] -= 1
-    return counts[described] >= 0
-
-
 def _described(node: NodeRecord) -> tuple[str, str]:
     """Write a call without the names of its inputs, and the call's value."""
     texts = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
-    plain = [rename_references(text, dict.fromkeys(references(text), "")) for text in texts]
     target = f"self.{node.target}" if node.op == "call_module" else f"{'.' * (node.op == 'call_method')}{node.target}"
-    return f"{target}({', '.join(plain)})", node.value or ""
+    return f"{target}({', '.join(map(without_names, texts))})", node.value or ""
 
 
 def _with_cost(text: str, cost: CostRecord | None) -> str:

@@ -16,10 +16,18 @@ from typing import NamedTuple, TypeVar
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.close_numbers import are_close_contents, close_argument, without_floats
 from pytest_fxgraph.compare.graph_index import content_of, graph_index_of
-from pytest_fxgraph.compare.rewritten import texts_of, with_texts
-from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, without_sizes
+from pytest_fxgraph.compare.sequence_alignment import common_ends
+from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, with_symbols, without_sizes
 from pytest_fxgraph.document.literals import rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import (
+    GraphDocument,
+    ModuleRecord,
+    NodeRecord,
+    Pairs,
+    StateRecord,
+    texts_of,
+    with_texts,
+)
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 
 # Brings the operands of both documents into one order before nodes are paired.
@@ -110,8 +118,7 @@ class _Terms(NamedTuple):
 
         nodes = [
             with_texts(node, lambda text: self._text(rename_symbols(text, no_names)))._replace(
-                target=target(node),
-                value=None if node.value is None else without_sizes(node.value, symbols),
+                target=target(node), value=None if node.value is None else without_sizes(node.value, symbols)
             )
             for node in document.nodes
         ]
@@ -139,15 +146,14 @@ class _Terms(NamedTuple):
         self, obtained: GraphDocument, expected: GraphDocument, pairs: Sequence[tuple[int, int]]
     ) -> GraphDocument:
         """Rename symbols, and take over the texts of paired nodes with the same meaning."""
-        nodes = [self._with_symbols(node) for node in obtained.nodes] if self.symbols else list(obtained.nodes)
+        nodes = [with_symbols(node, self.symbols) for node in obtained.nodes] if self.symbols else list(obtained.nodes)
         for position, partner in pairs if self.symbols or self.is_close else ():
             node, other = expected.nodes[position], nodes[partner]
             value = node.value if other.value and node.value and same_sizes(node.value, other.value) else other.value
             args, kwargs = other.args, other.kwargs
             if self.is_close:
                 args = self._close_arguments(node.args, args)
-                known = dict(node.kwargs)
-                kwargs = tuple((key, close_argument(known.get(key, text), text)) for key, text in kwargs)
+                kwargs = _close_pairs(node.kwargs, kwargs)
             if (value, args, kwargs) != (other.value, other.args, other.kwargs):
                 nodes[partner] = other._replace(value=value, args=args, kwargs=kwargs)
         return replace(obtained, nodes=tuple(nodes))
@@ -161,10 +167,6 @@ class _Terms(NamedTuple):
             return tuple(map(close_argument, reversed(expected), obtained))
         return found
 
-    def _with_symbols(self, node: NodeRecord) -> NodeRecord:
-        value = None if node.value is None else rename_symbols(node.value, self.symbols)
-        return with_texts(node, lambda text: rename_symbols(text, self.symbols))._replace(value=value)
-
     def _modules(self, modules: Sequence[ModuleRecord], expected: GraphDocument) -> tuple[ModuleRecord, ...]:
         records = {record.path: record for record in expected.modules}
         return tuple(self._module(module, records.get(module.path)) for module in modules)
@@ -175,11 +177,13 @@ class _Terms(NamedTuple):
         graph = module.graph
         if graph is not None and expected.graph is not None:
             graph = self.renamed(expected.graph, graph)
-        config = module.config
-        if self.is_close:
-            known = dict(expected.config)
-            config = tuple((key, close_argument(known.get(key, text), text)) for key, text in config)
+        config = _close_pairs(expected.config, module.config) if self.is_close else module.config
         return module._replace(graph=graph, config=config)
+
+
+def _close_pairs(expected: Pairs, obtained: Pairs) -> Pairs:
+    known = dict(expected)
+    return tuple((key, close_argument(known.get(key, text), text)) for key, text in obtained)
 
 
 def _words_of(document: GraphDocument) -> set[str]:
@@ -243,17 +247,10 @@ def _placed(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord]) -> l
     """Pair inputs by place. If their number changed, pair from both ends as long as their values agree."""
     if len(expected) == len(obtained):
         return list(zip(expected, obtained, strict=True))
-    pairs: list[tuple[NodeRecord, NodeRecord]] = []
-    for node, other in zip(expected, obtained, strict=False):
-        if node.value != other.value:
-            break
-        pairs.append((node, other))
-    left = min(len(expected), len(obtained)) - len(pairs)
-    for node, other in zip(expected[::-1][:left], obtained[::-1][:left], strict=True):
-        if node.value != other.value:
-            break
-        pairs.append((node, other))
-    return pairs
+    values, others = ([node.value for node in side] for side in (expected, obtained))
+    start, end = common_ends(values, others)
+    first = zip(expected[:start], obtained[:start], strict=True)
+    return [*first, *zip(expected[::-1][:end], obtained[::-1][:end], strict=True)]
 
 
 def _names_by_source(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord]) -> dict[str, str]:
@@ -376,8 +373,7 @@ def _with_node_names(
     rename = partial(rename_references, mapping=names)
     return tuple(
         with_texts(node, rename)._replace(
-            name=names.get(node.name, node.name),
-            effects=tuple(map(rename, node.effects)),
+            name=names.get(node.name, node.name), effects=tuple(map(rename, node.effects))
         )
         for node in nodes
     )

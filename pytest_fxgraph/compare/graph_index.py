@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pytest_fxgraph.document import text_writer
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.grouping import grouped
 
 
 def shared_paths(records: Sequence[ModuleRecord | StateRecord]) -> dict[str, str]:
@@ -28,6 +29,13 @@ def shared_paths(records: Sequence[ModuleRecord | StateRecord]) -> dict[str, str
 def content_of(record: StateRecord, records: Mapping[str, StateRecord]) -> str | None:
     """Return the content of a tensor. Of several paths of one tensor, only the first has the content."""
     return records.get(record.same_as or "", record).content
+
+
+def owners_of(path: str) -> Iterator[str]:
+    """Yield a path and the paths of the modules around it."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
 
 
 # "read" or "write", the storage, and the number of earlier writes to this storage.
@@ -126,13 +134,10 @@ def _label_and_inputs(node: NodeRecord, positions: Mapping[str, int]) -> tuple[L
         args.append(rest)
         read += names
     kwargs = []
-    for keyword, text in sorted(node.kwargs):
+    # No keyword has a blank in it.
+    for keyword, text in (*sorted(node.kwargs), *((f"meta {key}", text) for key, text in node.meta)):
         rest, names = _without_names(text, positions)
         kwargs.append((keyword, rest))
-        read += names
-    for key, text in node.meta:
-        rest, names = _without_names(text, positions)
-        kwargs.append((f"meta {key}", rest))  # no keyword has a blank in it
         read += names
     return (node.op, node.target, tuple(args), tuple(kwargs)), read
 
@@ -168,21 +173,16 @@ class GraphIndex:
 
     @cached_property
     def _callers(self) -> Mapping[str, Sequence[int]]:
-        callers: dict[str, list[int]] = {}
-        for position, node in enumerate(self.nodes):
-            if node.op in ("call_module", "get_attr"):
-                callers.setdefault(node.target, []).append(position)
-        return callers
+        callers = [n for n, node in enumerate(self.nodes) if node.op in ("call_module", "get_attr")]
+        return grouped(callers, lambda position: self.nodes[position].target)
 
     @cached_property
     def calls_inside(self) -> Mapping[str, Sequence[int]]:
         """The nodes below each module, by its path, without nodes that read a tensor."""
         inside: dict[str, list[int]] = {}
         for position, node in enumerate(self.nodes):
-            path = node.scope or ""
-            while path and node.op != "get_attr":
+            for path in owners_of(node.scope or "") if node.op != "get_attr" else ():
                 inside.setdefault(path, []).append(position)
-                path = path.rpartition(".")[0]
         return inside
 
     def operator(self, position: int) -> str:

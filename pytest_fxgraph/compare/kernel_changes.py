@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from pytest_fxgraph.compare.difference import Change, Difference, Edit, Site
 from pytest_fxgraph.document.capture_notes import KERNEL, finding_in_words, kernels_and_counts, key_of_refusal
 from pytest_fxgraph.document.kernel_lines import KernelLine
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.grouping import without
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -29,7 +30,7 @@ class _Found:
 def kernel_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:
     """Compare the kernels of two captures: kind, called function, operators and bytes, in any order."""
     before, after = ([*_kernels(document)] for document in (expected, obtained))
-    lost, new = _without(before, after), _without(after, before)
+    lost, new = (without(*sides, attrgetter("kernel")) for sides in ((before, after), (after, before)))
     changes = {id(each): each.change("removed") for each in lost} | {id(each): each.change("added") for each in new}
     explained = _Explanations(lost, new, obtained.places)
     edits: dict[str, Edit] = {}
@@ -49,18 +50,6 @@ def _kernels(document: GraphDocument) -> Iterator[_Found]:
     for text, times in kernels_and_counts(document.notes):
         line = KernelLine.from_text(text)
         yield from (_Found(line._replace(modules=""), text, line.modules) for _ in range(times))
-
-
-def _without(kernels: Sequence[_Found], others: Sequence[_Found]) -> list[_Found]:
-    """Return the kernels that the others lack, or have fewer times."""
-    left = Counter(other.kernel for other in others)
-    found = []
-    for each in kernels:
-        if left[each.kernel]:
-            left[each.kernel] -= 1
-        else:
-            found.append(each)
-    return found
 
 
 def _balance(before: Sequence[_Found], after: Sequence[_Found]) -> str:

@@ -22,7 +22,7 @@ from pytest_fxgraph.compare.kernel_changes import kernel_difference
 from pytest_fxgraph.compare.node_changes import MOST_CHANGES, about_node
 from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.record_changes import add_capture_notes, note_changes
-from pytest_fxgraph.compare.rewritten import with_inner_graphs
+from pytest_fxgraph.compare.sequence_alignment import common_prefix
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.capture_notes import (
     is_of_capture,
@@ -30,8 +30,8 @@ from pytest_fxgraph.document.capture_notes import (
     refuse_without_kernels,
     without_kernels,
 )
-from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.literals import references, rename_references, without_names
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, with_inner_graphs
 from pytest_fxgraph.errors import LevelError
 
 
@@ -222,9 +222,7 @@ def _code_changes(expected: str, obtained: str) -> list[Change]:
     if expected == obtained:
         return []
     lines, obtained_lines = expected.split("\n"), obtained.split("\n")
-    place = next((n for n, pair in enumerate(zip(lines, obtained_lines, strict=False)) if pair[0] != pair[1]), None)
-    if place is None:
-        place = min(len(lines), len(obtained_lines))
+    place = common_prefix(lines, obtained_lines)
     texts = [text[place].strip() if place < len(text) else "" for text in (lines, obtained_lines)]
     return [Change("cosmetic", "changed", "code", f"line {place + 1}", "", texts[0], texts[1])]
 
@@ -304,15 +302,14 @@ def _sections_of_graph(document: GraphDocument) -> dict[str, _Described]:
     outputs = [node for node in document.nodes if node.op == "output"]
     values = {node.name: node.value for node in document.nodes}
     read = [[name for text in node.args for name in references(text)] for node in outputs]
-    forms = [
-        [rename_references(text, dict.fromkeys(names, "")) for text in node.args]
-        for node, names in zip(outputs, read, strict=True)
-    ]
     return {
         "inputs": {node.target: ({"default": ", ".join(node.args)}, [node.value]) for node in inputs},
         "outputs": {
-            f"output_{n}" if n else "output": ({"args": form}, [node.value, *map(values.get, names)])
-            for n, (node, names, form) in enumerate(zip(outputs, read, forms, strict=True))
+            f"output_{n}" if n else "output": (
+                {"args": [*map(without_names, node.args)]},
+                [node.value, *map(values.get, names)],
+            )
+            for n, (node, names) in enumerate(zip(outputs, read, strict=True))
         },
         "state": {record.path: ({}, [record.value]) for record in document.state},
     }

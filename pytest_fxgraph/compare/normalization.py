@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.compare.rewritten import with_inner_graphs, with_texts
-from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.literals import without_names
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, with_inner_graphs, with_texts
 from pytest_fxgraph.document.operator_table import facts_of_call, operator_table
 
 Facts = Mapping[str, Any]
@@ -26,19 +25,14 @@ def normalized_spelling(document: GraphDocument) -> GraphDocument:
     return with_inner_graphs(replace(document, nodes=nodes, modules=kept), normalized_spelling)
 
 
-def are_spelled_alike(
-    node: NodeRecord,
-    obtained: NodeRecord,
-    modules: Mapping[str, ModuleRecord],
-    obtained_modules: Mapping[str, ModuleRecord],
-) -> bool:
-    """Return whether two nodes that read the same values are one operator in two spellings."""
-    calls = []
-    for call, called in ((node, modules), (obtained, obtained_modules)):
-        bare = with_texts(call, lambda text: rename_references(text, dict.fromkeys(references(text), "")))
+def are_one_operator(*calls: tuple[NodeRecord, Mapping[str, ModuleRecord]]) -> bool:
+    """Return whether nodes, each given with the modules of its graph, are one operator if they read the same values."""
+    spellings = set()
+    for call, called in calls:
+        bare = with_texts(call, without_names)
         spelled = _normalized(bare, called)
-        calls.append((spelled.op, spelled.target, spelled.args, spelled.kwargs))
-    return calls[0] == calls[1]
+        spellings.add((spelled.op, spelled.target, spelled.args, spelled.kwargs))
+    return len(spellings) == 1
 
 
 def _normalized(node: NodeRecord, modules: Mapping[str, ModuleRecord]) -> NodeRecord:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
@@ -13,11 +12,10 @@ from pytest_fxgraph.compare.close_numbers import argument_distance, content_dist
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex, content_of, shared_paths
 from pytest_fxgraph.document.capture_notes import NOUNS, is_capture_note
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, StateRecord
 from pytest_fxgraph.document.spelling import split_at
+from pytest_fxgraph.grouping import without
 
-# The op of the nodes that use the records of a section.
-_OPS = {"modules": "call_module", "state": "get_attr"}
 _STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 _SPACE = re.compile(rf"({_STRING})|\s+")
 _COMMENT = re.compile(rf'\A((?:{_STRING}|[^#"\x27])*)#.*\Z')
@@ -47,9 +45,11 @@ def add_state(expected: GraphIndex, obtained: GraphIndex, records: ChangedRecord
     before, after = state_records(expected.document.state), state_records(obtained.document.state)
     changed = []
     for path in dict.fromkeys([*before, *after]):
-        expected_record, obtained_record = _with_attributes(*_known_to_both(before.get(path), after.get(path)))
-        if expected_record != obtained_record:
-            records.add("state", path, expected_record, obtained_record)
+        record, other = before.get(path), after.get(path)
+        if record is not None and other is not None:
+            record, other = _with_attributes(*_known_to_both(record, other))
+        if record != other:
+            records.add("state", path, record, other)
             changed.append(path)
     return changed
 
@@ -59,13 +59,15 @@ def record_changes(
 ) -> list[Change]:
     """Put the changed modules, or the changed state, in words; `section` is "modules" or "state"."""
     changed = records.of_section(section)
-    if not changed:
-        return []
-    gone = [path for path, (_, after) in changed.items() if after is None]
-    callers = _callers(expected, _OPS[section], among=gone) | _callers(obtained, _OPS[section], among=changed)
+    subject, op = ("module", "call_module") if section == "modules" else ("state", "get_attr")
     changes: list[Change] = []
     for path, (before, after) in changed.items():
-        about = _about("module" if section == "modules" else "state", path, callers.get(path))
+        about = Change(kind="state", action="changed", subject=subject, where=path)
+        graphs = (obtained, expected) if after is None else (obtained,)
+        callers = (graph.nodes[n] for graph in graphs for n in graph.callers(path) if graph.nodes[n].op == op)
+        caller = next(callers, None)
+        if caller is not None:
+            about = replace(about, node=caller.name, scope=caller.scope, source=caller.source)
         if before is None or after is None:
             changes.append(_presence(about, before, after))
             continue
@@ -80,22 +82,6 @@ def note_changes(records: ChangedRecords, fields: FieldChanges) -> list[Change]:
         Change("signature", "changed", "note", found.field, "", found.expected, found.obtained)
         for found in records.fields_of("notes", "", fields)
     ]
-
-
-def _callers(index: GraphIndex, op: str, among: Iterable[str]) -> dict[str, NodeRecord]:
-    wanted = set(among)
-    callers: dict[str, NodeRecord] = {}
-    for node in index.nodes if wanted else ():
-        if node.op == op and node.target in wanted:
-            callers.setdefault(node.target, node)
-    return callers
-
-
-def _about(subject: str, path: str, caller: NodeRecord | None) -> Change:
-    change = Change(kind="state", action="changed", subject=subject, where=path)
-    if caller is None:
-        return change
-    return replace(change, node=caller.name, scope=caller.scope, source=caller.source)
 
 
 def _presence(about: Change, before: TextRecord | None, after: TextRecord | None) -> Change:
@@ -164,16 +150,12 @@ def _held(value: str) -> dict[str, str]:
     return {"value": words, "class": kind} if separator and "(" not in words else {"value": value}
 
 
-def _known_to_both(
-    expected: TextRecord | None, obtained: TextRecord | None
-) -> tuple[TextRecord | None, TextRecord | None]:
+def _known_to_both(expected: TextRecord, obtained: TextRecord) -> tuple[TextRecord, TextRecord]:
     """Leave out the content of a constant that one side does not know, and whether the constant is a buffer there.
 
     torch.fx keeps plain tensors of a model as buffers, and a document has no content of buffers in the state dict. A
     tensor on the meta device has no content.
     """
-    if expected is None or obtained is None:
-        return expected, obtained
     records = expected, obtained
     is_known = all(record["content"] is not None for record in records)
     if is_known or any(record["kind"] not in ("buffer", "constant") for record in records):
@@ -181,11 +163,9 @@ def _known_to_both(
     return {**expected, "content": None}, {**obtained, "content": None, "kind": expected["kind"]}
 
 
-def _with_attributes(
-    expected: TextRecord | None, obtained: TextRecord | None
-) -> tuple[TextRecord | None, TextRecord | None]:
+def _with_attributes(expected: TextRecord, obtained: TextRecord) -> tuple[TextRecord, TextRecord]:
     """Tell attribute by attribute how one class holds a tensor on both sides."""
-    if expected is None or obtained is None or "class" not in expected or "class" not in obtained:
+    if "class" not in expected or "class" not in obtained:
         return expected, obtained
     told = [record["class"].partition("(") for record in (expected, obtained)]
     if told[0][0] != told[1][0]:
@@ -206,7 +186,7 @@ def add_capture_notes(expected: GraphDocument, obtained: GraphDocument, records:
     """Add the notes of both documents, if they differ; return the added and removed findings of a capture."""
     records.add_notes(*([note for note in side.notes if not is_capture_note(note)] for side in (expected, obtained)))
     told, obtained_told = ([note for note in side.notes if is_capture_note(note)] for side in (expected, obtained))
-    gone, come = _without(told, obtained_told), _without(obtained_told, told)
+    gone, come = (without(*sides, code_of_note) for sides in ((told, obtained_told), (obtained_told, told)))
     if not gone and not come:
         return []
     changes = [*_of_capture(come, "added", obtained.places), *_of_capture(gone, "removed", expected.places)]
@@ -221,19 +201,6 @@ def add_capture_notes(expected: GraphDocument, obtained: GraphDocument, records:
     changes.sort(key=lambda change: order.index(change.subject))
     records.expected["capture"], records.obtained["capture"] = gone, come
     return changes
-
-
-def _without(notes: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Return the notes that the others lack, or have fewer times; spaces in source code do not count."""
-    left = Counter(map(code_of_note, others))
-    found = []
-    for note in notes:
-        code = code_of_note(note)
-        if left[code]:
-            left[code] -= 1
-        else:
-            found.append(note)
-    return found
 
 
 def code_of_note(note: str) -> str:

@@ -1,10 +1,10 @@
-"""The longest common subsequence of two sequences of numbers, found in time that grows with their difference."""
+"""The longest common subsequence of two sequences, found in time that grows with their difference."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import lt
 
 # Above this number of edits, graphs have little in common and an exact answer is too expensive.
@@ -12,14 +12,13 @@ MOST_EDITS = 300
 
 
 def common_subsequence(
-    expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
+    expected: Sequence[object], obtained: Sequence[object], most_edits: int = MOST_EDITS
 ) -> list[tuple[int, int]] | None:
     """Pair equal items in order and leave as few items over as possible; return None for more than `most_edits` left.
 
     The method is the greedy algorithm of Myers (1986), after the common beginning and end are taken off.
     """
-    start = _common_prefix(expected, obtained)
-    end = _common_suffix(expected, obtained, start)
+    start, end = common_ends(expected, obtained)
     middle, obtained_middle = expected[start : len(expected) - end], obtained[start : len(obtained) - end]
     inner = _greedy(middle, obtained_middle, most_edits)
     if inner is None:
@@ -30,7 +29,10 @@ def common_subsequence(
 
 
 def subsequence_between(
-    cuts: Sequence[tuple[int, int]], expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
+    cuts: Sequence[tuple[int, int]],
+    expected: Sequence[object],
+    obtained: Sequence[object],
+    most_edits: int = MOST_EDITS,
 ) -> list[tuple[int, int]]:
     """Pair the items at the cuts (pairs in order), and the items of each piece between two cuts.
 
@@ -47,24 +49,19 @@ def subsequence_between(
     return pairs
 
 
-def _common_prefix(expected: Sequence[int], obtained: Sequence[int]) -> int:
-    length = 0
-    for item, other in zip(expected, obtained, strict=False):
-        if item != other:
-            break
-        length += 1
-    return length
+def common_prefix(expected: Sequence[object], obtained: Sequence[object]) -> int:
+    """Return the number of equal items at the beginning of two sequences."""
+    pairs = enumerate(zip(expected, obtained, strict=False))
+    return next((place for place, pair in pairs if pair[0] != pair[1]), min(len(expected), len(obtained)))
 
 
-def _common_suffix(expected: Sequence[int], obtained: Sequence[int], start: int) -> int:
-    most = min(len(expected), len(obtained)) - start
-    length = 0
-    while length < most and expected[-1 - length] == obtained[-1 - length]:
-        length += 1
-    return length
+def common_ends(expected: Sequence[object], obtained: Sequence[object]) -> tuple[int, int]:
+    """Return the numbers of equal items at the beginning and, behind them, at the end of two sequences."""
+    start = common_prefix(expected, obtained)
+    return start, common_prefix(expected[start:][::-1], obtained[start:][::-1])
 
 
-def _greedy(expected: Sequence[int], obtained: Sequence[int], most_edits: int) -> list[tuple[int, int]] | None:
+def _greedy(expected: Sequence[object], obtained: Sequence[object], most_edits: int) -> list[tuple[int, int]] | None:
     if not expected or not obtained:
         return []
     furthest = {1: 0}
@@ -110,7 +107,7 @@ def _walk_back(trail: list[dict[int, int]], place: int, obtained_place: int) -> 
     return pairs
 
 
-def anchors(expected: Sequence[int], obtained: Sequence[int]) -> list[tuple[int, int]]:
+def anchors(expected: Sequence[Hashable], obtained: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pair items that occur once on both sides; of crossing pairs, keep as many as possible in one order."""
     places = {item: place for place, item in enumerate(obtained)}
     counts, obtained_counts = Counter(expected), Counter(obtained)

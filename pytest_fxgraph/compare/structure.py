@@ -10,10 +10,9 @@ from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords,
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
 from pytest_fxgraph.compare.edits.recognition import count_at_places, recognised_edits
-from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
+from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of, owners_of
 from pytest_fxgraph.compare.isomorphism import Alignment
-from pytest_fxgraph.compare.node_changes import NodeComparison
-from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
+from pytest_fxgraph.compare.node_changes import NodeComparison, effect_changes, order_changes
 from pytest_fxgraph.compare.record_changes import (
     add_capture_notes,
     add_modules,
@@ -51,7 +50,7 @@ class _Comparison:
     def __init__(self, expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> None:
         self._expected, self._obtained, self._records = expected, obtained, records
         paths = add_modules(expected, obtained, records) + add_state(expected, obtained, records)
-        self._paths = _with_owners(paths)
+        self._paths = {owner for path in paths for owner in owners_of(path)}
         self.alignment = align(expected, obtained)
         is_same = self.alignment.is_isomorphism
         self._nodes = None if is_same else NodeComparison(self.alignment, self._paths, records)
@@ -107,16 +106,6 @@ class _Comparison:
             # Effects follow from operators and wiring, so they are reported only if nothing else differs.
             moved = effect_changes(self.alignment, self._paths)
         return nodes, moved
-
-
-def _with_owners(paths: Sequence[str]) -> set[str]:
-    """Return paths of modules and state, and the paths of the modules around them."""
-    found: set[str] = set()
-    for path in paths:
-        while path:
-            found.add(path)
-            path = path.rpartition(".")[0]
-    return found
 
 
 def _without_consequences(modules: Sequence[Change], nodes: Sequence[Change]) -> list[Change]:

@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from pytest_fxgraph.document.symbol_names import PART, WORD
+from pytest_fxgraph.document.model import NodeRecord, with_texts
+from pytest_fxgraph.document.symbol_names import PART, WORD, rename_symbols
 
 _SHAPE = re.compile(r"\[([^][]*)\]")
 # The errors of Python's parser for a text that is no expression.
@@ -64,6 +65,12 @@ def without_sizes(value: str, symbols: Collection[str]) -> str:
         return f"[{', '.join('?' if _symbols_in(size, symbols) else size for size in sizes)}]"
 
     return _SHAPE.sub(plain, value) if symbols else value
+
+
+def with_symbols(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
+    """Return a node with renamed symbols."""
+    value = None if node.value is None else rename_symbols(node.value, names)
+    return with_texts(node, lambda text: rename_symbols(text, names))._replace(value=value)
 
 
 def _sizes_in(value: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, texts_of, with_inner_graphs
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 from pytest_fxgraph.errors import CaptureError, LevelError
 
@@ -153,7 +153,7 @@ def _numbered(graph: GraphDocument, symbols: set[str], counts: Counter[str]) -> 
 
 def _add_texts(graph: GraphDocument, texts: list[str]) -> None:
     for node in graph.nodes:
-        texts += [text for text in (node.value, *node.args, *dict(node.kwargs).values()) if text is not None]
+        texts += texts_of(node)
     texts += graph.notes
     for record in graph.modules:
         if record.graph is not None:
@@ -171,12 +171,8 @@ def _renamed(graph: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
         )
         for node in graph.nodes
     ]
-    modules = [
-        record if record.graph is None else record._replace(graph=_renamed(record.graph, names))
-        for record in graph.modules
-    ]
     notes = tuple([rename_symbols_of_note(note, names) for note in graph.notes])
-    return replace(graph, nodes=tuple(nodes), modules=tuple(modules), notes=notes)
+    return with_inner_graphs(replace(graph, nodes=tuple(nodes), notes=notes), lambda inner: _renamed(inner, names))
 
 
 def _texts(texts: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:

@@ -72,6 +72,11 @@ def rename_references(text: str, mapping: Mapping[str, str]) -> str:
     return REFERENCE.sub(lambda found: "%" + mapping.get(found[1], found[1]) if found[1] else found[0], text)
 
 
+def without_names(text: str) -> str:
+    """Return a text with `%` alone in place of its references."""
+    return rename_references(text, dict.fromkeys(references(text), ""))
+
+
 def _escaped(character: str) -> str:
     code = ord(character)
     if character in _ESCAPES:

@@ -10,11 +10,13 @@ each test makes anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pytest_fxgraph.document.costs import CostBlock
+
+Pairs = tuple[tuple[str, str], ...]
 
 FORMAT = 3  # of golden files; any other is refused
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
@@ -117,20 +119,38 @@ def recorded_at(document: GraphDocument, level: str) -> GraphDocument:
     return replace(document, nodes=(), modules=(), state=(), code="", symbols=(), notes=notes)
 
 
+def with_texts(node: NodeRecord, change: Callable[[str], str]) -> NodeRecord:
+    """Return a node whose arguments, keyword arguments and metadata went through a function."""
+    return node._replace(
+        args=tuple(map(change, node.args)), kwargs=_changed(node.kwargs, change), meta=_changed(node.meta, change)
+    )
+
+
+def texts_of(node: NodeRecord) -> list[str]:
+    """List a node's value, if it is known, its arguments and its keyword arguments."""
+    return [text for text in (node.value, *node.args, *dict(node.kwargs).values()) if text is not None]
+
+
+def _changed(pairs: Sequence[tuple[str, str]], change: Callable[[str], str]) -> Pairs:
+    return tuple([(key, change(text)) for key, text in pairs])
+
+
+def with_inner_graphs(document: GraphDocument, change: Callable[[GraphDocument], GraphDocument]) -> GraphDocument:
+    """Return a document whose inner graphs, one level down, went through a function."""
+    if all(module.graph is None for module in document.modules):
+        return document
+    modules = [
+        module if module.graph is None else module._replace(graph=change(module.graph)) for module in document.modules
+    ]
+    return replace(document, modules=tuple(modules))
+
+
 def without_computed_contents(document: GraphDocument) -> GraphDocument:
     """Return a document without the contents of buffers outside the state dict, as older goldens hold none."""
     state = tuple([record._replace(content=None) if record.is_computed else record for record in document.state])
-    modules = [
-        module if module.graph is None else module._replace(graph=without_computed_contents(module.graph))
-        for module in document.modules
-    ]
-    return replace(document, state=state, modules=tuple(modules))
+    return with_inner_graphs(replace(document, state=state), without_computed_contents)
 
 
 def without_code(document: GraphDocument) -> GraphDocument:
     """Return a document without its code and the code of graphs inside it."""
-    modules = [
-        module if module.graph is None else module._replace(graph=without_code(module.graph))
-        for module in document.modules
-    ]
-    return replace(document, code="", modules=tuple(modules))
+    return with_inner_graphs(replace(document, code=""), without_code)

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise, takewhile
 from types import MappingProxyType
 
 from pytest_fxgraph.document.folding import Block, NotFoldableError, blocks_of_level
-from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.literals import references, rename_references, without_names
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.document.text_writer import Ends, GraphText
 from pytest_fxgraph.draw.overlay import NOT_COMPARED, MergedNode, merged_nodes
@@ -236,10 +236,8 @@ def _changed_field(node: MergedNode, is_told: Collection[str]) -> str:
         return ""
     found: list[str] = []
     for fact in node.facts:
-        texts = [
-            rename_references(text, dict.fromkeys(references(text), "")) for text in (fact.expected, fact.obtained)
-        ]
-        if texts[0] == texts[1] or fact.what in is_told or fact.what in (*NOT_COMPARED, "value", "module"):
+        is_same = without_names(fact.expected) == without_names(fact.obtained)
+        if is_same or fact.what in is_told or fact.what in (*NOT_COMPARED, "value", "module"):
             continue
         before, after = _short_texts(fact)
         what = re.sub(r"^(module, |tensor |target$)", "", fact.what)

@@ -14,7 +14,7 @@ from fxcore.errors import FxError
 from fxcore.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.captures.subjects import is_torch_graph_module, to_graph_module
-from pytest_fxgraph.compare.sequence_alignment import common_subsequence
+from pytest_fxgraph.compare.sequence_alignment import common_prefix, common_subsequence
 from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
@@ -41,7 +41,7 @@ _Notes = tuple[list[str], tuple[PathStep, ...]]  # up to two lines, and the way 
 
 def paired_operators(expected: Sequence[Event], obtained: Sequence[Event]) -> list[tuple[int, int]]:
     """Pair the operators of two runs by name and order; return pairs of positions."""
-    return _pairs([_paired_name(event) for event in expected], [_paired_name(event) for event in obtained])
+    return _pairs([*map(_paired_name, expected)], [*map(_paired_name, obtained)])
 
 
 def _paired_name(event: Event) -> str:
@@ -50,17 +50,11 @@ def _paired_name(event: Event) -> str:
 
 
 def _pairs(expected: list[str], obtained: list[str]) -> list[tuple[int, int]]:
-    if expected == obtained:
-        return [(index, index) for index in range(len(expected))]
-    numbers: dict[str, int] = {}
-    one, other = ([numbers.setdefault(name, len(numbers)) for name in names] for names in (expected, obtained))
-    found = common_subsequence(one, other)
+    found = common_subsequence(expected, obtained)
     if found is not None:
         return found
     # Too little in common to be aligned: only the common beginning is certain.
-    same = [name == counterpart for name, counterpart in zip(expected, obtained, strict=False)]
-    head = same.index(False) if False in same else len(same)
-    return [(index, index) for index in range(head)]
+    return [(index, index) for index in range(common_prefix(expected, obtained))]
 
 
 def outputs_differ(expected: Event, obtained: Event, comparison: OutputComparison) -> bool:
@@ -218,14 +212,14 @@ def _are_equal(eager: Event, graph: Event, comparison: OutputComparison) -> bool
 
 
 def _describe_place(found: Divergence) -> str:
-    eager, graph = found.events()[found.place] if found.place is not None else (None, None)
+    pair = found.events()[found.place] if found.place is not None else None
     autocast = _lost_autocast(found)
-    if any(found.between):
-        first = found.between[0][0] if found.between[0] else eager
+    if pair is None or any(found.between):
+        first = next(iter(found.between[0]), pair and pair[0])
         text = f"first parted where {_ran(found.between)}{autocast}{_place(first) if first else ''}"
-        text = f"{text}; seen first in {_running(graph)}" if graph else text
+        text = f"{text}; seen first in {_running(pair[1])}" if pair else text
         return f"{text}; earlier, {_ran(found.earlier)}" if any(found.earlier) else text
-    text = f"first parted at {_running(graph)}{autocast}{_place(eager) if eager else ''}"
+    text = f"first parted at {_running(pair[1])}{autocast}{_place(pair[0])}"
     if not any(found.earlier):
         return text
     return f"{text}; earlier, {_ran(found.earlier, found.earlier[0][0].source if found.earlier[0] else None)}"
@@ -249,9 +243,7 @@ def _ran(alone: _Alone, source: str | None = None) -> str:
     return f"eager ran {eager}{f' ({source})' if source else ''} and the graph ran {graph}"
 
 
-def _running(event: Event | None) -> str:
-    if event is None:
-        return "the output"
+def _running(event: Event) -> str:
     return f"node {_name(event)}" if event.node else event.name
 
 

@@ -13,6 +13,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any, Literal
 
 import pytest
@@ -22,9 +23,10 @@ from torch import nn
 import fxcore
 from fxcore.state.held_state import modules_by_path
 from fxcore.state.snapshot import Snapshot, globals_kept
+from pytest_fxgraph.equivalence.check import graph_failure
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
-from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.outputs import EXACTLY, OutputComparison
 from pytest_fxgraph.equivalence.preparation import follow_mode, set_mode, training_kept
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
@@ -32,6 +34,7 @@ from pytest_fxgraph.equivalence.search.judging import quiet
 from pytest_fxgraph.equivalence.search.recipe import layouts_for, other_dtypes, place
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.grouping import grouped
 
 Kind = Literal["size", "tensor", "dtype", "value", "structure", "argument", "mode", "attribute"]
 
@@ -64,10 +67,7 @@ def changes_of(model: Any, graph: Any, example: Arguments) -> dict[Kind, list[Ch
         for other in _other_sizes(size):
             words = f"has the size {other} in place of {size}"
             found.append(Change("size", EVERYWHERE, words, partial(_resized_everywhere, size=size, other=other)))
-    by_kind: dict[Kind, list[Change]] = {}
-    for each in found:
-        by_kind.setdefault(each.kind, []).append(each)
-    return by_kind
+    return grouped(found, attrgetter("kind"))
 
 
 def _nested(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -369,13 +369,11 @@ def _differences(
 ) -> Iterator[Mismatch]:
     if isinstance(obtained, RunFailure):
         if not isinstance(expected, RunFailure):
-            text = f"raised {type(obtained.error).__name__}: {obtained.error}; eager ran"
-            yield Mismatch("error", f"the {obtained.step} of the graph", text)
+            yield graph_failure(obtained)
         return
     if isinstance(expected, RunFailure):
-        text = f"raised {type(expected.error).__name__}: {expected.error}; the graph answered"
         if expected.step == "forward":
-            yield Mismatch("error", "eager", text)
+            yield Mismatch("error", "eager", f"{expected}; the graph answered")
         return
     second = obtained.second_output
     if second is not None and isinstance(second.error, fxcore.FxError):
@@ -393,7 +391,6 @@ def _changed_by_refusal(graph: Any, arguments: Arguments, snapshot: Snapshot, gr
     snapshot.restore(findings)
     if findings.changed or not findings.containers_unchanged:
         yield Mismatch("state", "the state of the graph", "was changed by a call that the graph refused")
-    exact = OutputComparison(ToleranceRule(0.0, 0.0))
     for (where, given), (_, left) in zip(arguments.named(), copied.named(), strict=True):
-        for each in exact.compare(given, left, where):
+        for each in EXACTLY.compare(given, left, where):
             yield Mismatch("mutation", each.where, "was changed by a call that the graph refused")

@@ -153,7 +153,7 @@ class _Sample:
                 "nothing to differentiate; drop grads=True, or return a tensor that depends on inputs or parameters"
             )
         if isinstance(obtained, RunFailure):
-            failed = [_graph_failure(obtained)]
+            failed = [graph_failure(obtained)]
             raise mismatch_error(failed, context, self._write_reproduction(expected, failed)) from obtained.error
         if code_is_stale(self.graph_call.call):
             raise mismatch_error([_STALE], context)
@@ -301,18 +301,17 @@ def _note_on_hooks(model: Any) -> tuple[str, ...]:
     )
 
 
-def _graph_failure(failure: RunFailure) -> Mismatch:
-    error = failure.error
-    return Mismatch("error", f"the {failure.step} of the graph", f"raised {type(error).__name__}: {error}; eager ran")
+def graph_failure(failure: RunFailure) -> Mismatch:
+    """Return the mismatch of a graph that failed where the model ran."""
+    return Mismatch("error", f"the {failure.step} of the graph", f"{failure}; eager ran")
 
 
 def eager_failure(failure: RunFailure, context: CheckContext) -> EagerError:
     """Return the error of a model that failed, so that nothing was compared."""
-    error = failure.error
     remedy = "check that the inputs fit the model"
     if failure.step == "backward":
         remedy = "the model cannot be differentiated at these inputs, so drop grads=True"
     return EagerError(
-        f"cannot compare eager and {context.subject}{context}: the {failure.step} of the model itself "
-        f"raised {type(error).__name__}: {error}. Nothing was compared; {remedy}"
+        f"cannot compare eager and {context.subject}{context}: the {failure.step} of the model itself {failure}. "
+        f"Nothing was compared; {remedy}"
     )

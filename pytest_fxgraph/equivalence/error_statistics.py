@@ -59,12 +59,7 @@ class ErrorStatistics:
 
     def _verdict(self) -> str:
         if not self.mismatched:
-            asked = self.tolerance
-            missed = []
-            if asked.sqnr is not None and not self.sqnr >= asked.sqnr:
-                missed.append(f"SQNR is {self.sqnr:.1f} dB, at least {asked.sqnr:g} dB was asked for")
-            if asked.cosine is not None and not self.cosine >= asked.cosine:
-                missed.append(f"cosine is {self.cosine:.6f}, at least {asked.cosine:g} was asked for")
+            missed = _missed_thresholds(self.tolerance, self.sqnr, self.cosine)
             return f"{'; '.join(missed)} ({self.total} elements, {self.dtype})"
         share = f"{self.mismatched} of {self.total} elements ({self.share:.1%})"
         if math.isinf(self.tolerance.atol):
@@ -85,21 +80,18 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
     wide_expected, wide_obtained = _widen_both(expected, obtained)
     error = _absolute_error(wide_expected, wide_obtained)
     sqnr, cosine = _sqnr(wide_expected, error), _cosine(wide_expected, wide_obtained)
-    if not mismatched and (sqnr == math.inf or _are_reached(tolerance, sqnr, cosine)):
+    if not mismatched and (sqnr == math.inf or not _missed_thresholds(tolerance, sqnr, cosine)):
         return None
-    # -1 for elements within the tolerance, so that a mismatched element is the largest.
     passed = agrees if mismatched else torch.zeros_like(agrees)
-    outside = torch.where(passed, torch.full_like(error, -1.0), error)
     relative = torch.where(error == 0, error, error / wide_expected.abs()).nan_to_num(nan=math.inf, posinf=math.inf)
-    relative_outside = torch.where(passed, torch.full_like(error, -1.0), relative)
     finite = error[error.isfinite()]
     return ErrorStatistics(
         dtype=str(expected.dtype).removeprefix("torch."),
         tolerance=tolerance,
         total=agrees.numel(),
         mismatched=mismatched,
-        largest_absolute=_extreme(outside, expected, obtained),
-        largest_relative=_extreme(relative_outside, expected, obtained),
+        largest_absolute=_extreme(error, passed, expected, obtained),
+        largest_relative=_extreme(relative, passed, expected, obtained),
         mean_absolute=float(finite.mean()) if finite.numel() else math.inf,
         sqnr=sqnr,
         cosine=cosine,
@@ -114,10 +106,14 @@ def agree(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) 
     return bool(agreement(expected.detach().cpu(), obtained.detach().cpu(), tolerance).all())
 
 
-def _are_reached(tolerance: Tolerance, sqnr: float, cosine: float) -> bool:
-    """Return whether the figures of whole tensors reach the thresholds; a cosine of NaN reaches no threshold."""
-    reaches_sqnr = tolerance.sqnr is None or sqnr >= tolerance.sqnr
-    return reaches_sqnr and (tolerance.cosine is None or cosine >= tolerance.cosine)
+def _missed_thresholds(asked: Tolerance, sqnr: float, cosine: float) -> list[str]:
+    """Say which thresholds the figures of whole tensors miss; a cosine of NaN misses every threshold."""
+    missed = []
+    if asked.sqnr is not None and not sqnr >= asked.sqnr:
+        missed.append(f"SQNR is {sqnr:.1f} dB, at least {asked.sqnr:g} dB was asked for")
+    if asked.cosine is not None and not cosine >= asked.cosine:
+        missed.append(f"cosine is {cosine:.6f}, at least {asked.cosine:g} was asked for")
+    return missed
 
 
 def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
@@ -164,7 +160,9 @@ def _histogram(error: torch.Tensor, agrees: torch.Tensor) -> ErrorHistogram:
     return ErrorHistogram(first, tuple(within), tuple(beyond), exact, not_finite)
 
 
-def _extreme(errors: torch.Tensor, expected: torch.Tensor, obtained: torch.Tensor) -> Extreme:
+def _extreme(errors: torch.Tensor, passed: torch.Tensor, expected: torch.Tensor, obtained: torch.Tensor) -> Extreme:
+    # -1 for elements within the tolerance, so that a mismatched element is the largest.
+    errors = errors.masked_fill(passed, -1.0)
     flat = int(errors.argmax())
     index = tuple(int(place) for place in torch.unravel_index(torch.tensor(flat), errors.shape)) if errors.dim() else ()
     return Extreme(float(errors.reshape(-1)[flat]), index, expected[index].item(), obtained[index].item())

@@ -25,13 +25,7 @@ from pytest_fxgraph.choices import shows_options
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
-from pytest_fxgraph.equivalence.options import (
-    CALL_DEFAULTS,
-    DEFAULTS,
-    CheckDefaults,
-    EquivalenceOptions,
-    RankOptions,
-)
+from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions, RankOptions
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
 from pytest_fxgraph.errors import ChoiceError, SubjectError

@@ -189,9 +189,7 @@ def _size(tensor: torch.Tensor) -> float:
 
 
 def widened_arguments(arguments: Arguments) -> Arguments:
-    memo: dict[int, Any] = {id(tensor): _wide(tensor) for _, tensor in arguments.tensors()}
-    args, kwargs = copy.deepcopy((arguments.args, arguments.kwargs), memo)
-    return Arguments(args, kwargs)
+    return arguments.copied({id(tensor): _wide(tensor) for _, tensor in arguments.tensors()})
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

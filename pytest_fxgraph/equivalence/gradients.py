@@ -67,21 +67,17 @@ def compare_gradients(
     comparison, rules = comparison.of_values(), rules_of_gradients(expected, comparison.rule, inputs)
     for name, gradient in expected.items():
         where = f"gradient of {name}"
-        if name not in obtained:
-            if gradient is not None:
-                yield Mismatch("gradient", where, "exists in eager; the graph has no such parameter")
-            continue
-        counterpart = obtained[name]
-        if gradient is None and counterpart is None:
-            continue
-        if gradient is None or counterpart is None:
+        counterpart = obtained.get(name)
+        if gradient is not None and counterpart is not None:
+            of_one = dataclasses.replace(comparison, rule=rules[where])
+            for mismatch in of_one.compare_tensors(gradient, counterpart, where):
+                if mismatch.kind != "stride":  # autograd may choose the strides of a gradient
+                    yield Mismatch("gradient", where, mismatch.description, mismatch.statistics)
+        elif gradient is not None and name not in obtained:
+            yield Mismatch("gradient", where, "exists in eager; the graph has no such parameter")
+        elif gradient is not counterpart:
             has, lacks = ("the graph", "eager") if gradient is None else ("eager", "the graph")
             yield Mismatch("gradient", where, f"exists in {has} and not in {lacks}")
-            continue
-        of_one = dataclasses.replace(comparison, rule=rules[where])
-        for mismatch in of_one.compare_tensors(gradient, counterpart, where):
-            if mismatch.kind != "stride":  # autograd may choose the strides of a gradient
-                yield Mismatch("gradient", where, mismatch.description, mismatch.statistics)
 
 
 def rules_of_gradients(

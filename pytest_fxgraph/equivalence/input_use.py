@@ -64,20 +64,18 @@ class InputUse:
         known = (self._labels.get(_key(tensor), ()) for _, tensor in tensors_in(values, ""))
         return {label for labels in known for label in labels}
 
-    def operator_ran(self, name: str, labels: set[str], results: object, written: object) -> None:
-        """Note that an operator read values that depend on some inputs; its results depend on these inputs."""
-        for label in labels:
-            self._first.setdefault(label, name)
-        for _, tensor in tensors_in((results, written), ""):
-            self._mark(tensor, labels)
-        if any(_key(tensor) in self._outside for _, tensor in tensors_in(written, "")):
-            self._note_use(labels)
+    def operator_ran(self, name: str, labels: set[str], results: object = (), written: object = ()) -> None:
+        """Note that an operator read values that depend on some inputs; its results depend on these inputs.
 
-    def value_left(self, name: str, labels: set[str]) -> None:
-        """Note that a number, a size or another value that is no tensor was read."""
+        Without tensors among its results, a number, a size or another value was read.
+        """
         for label in labels:
             self._first.setdefault(label, name)
-        self._note_use(labels)
+        tensors = tensors_in((results, written), "")
+        for _, tensor in tensors:
+            self._mark(tensor, labels)
+        if not tensors or any(_key(tensor) in self._outside for _, tensor in tensors_in(written, "")):
+            self._note_use(labels)
 
     def _mark(self, tensor: torch.Tensor, labels: set[str]) -> None:
         self._labels.setdefault(_key(tensor), set()).update(labels)
@@ -112,11 +110,8 @@ class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             labels = self._use.labels((args, kwargs))
             result = func(*args, **kwargs)
             if labels:
-                written = written_by(func, args, kwargs)
                 name = str(func._schema.name).rpartition("::")[2]
-                self._use.operator_ran(name, labels, result, written)
-                if not written and not tensors_in(result, ""):
-                    self._use.value_left(name, labels)
+                self._use.operator_ran(name, labels, result, written_by(func, args, kwargs))
         return result
 
 
@@ -136,7 +131,7 @@ class _FunctionMode(TorchFunctionMode):
         name = _name_of(func)
         is_question = name.startswith(("is_", "has_")) and name not in _VALUE_QUESTIONS
         if labels and name not in _FACTS and not is_question and not tensors_in(result, ""):
-            self._use.value_left(name, labels)
+            self._use.operator_ran(name, labels)
         return result
 
 

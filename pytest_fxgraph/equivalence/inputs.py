@@ -14,6 +14,7 @@ from fxcore.state.storage import copy_storage, copy_tensor, flat_view, is_plain,
 from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.errors import InputsError
+from pytest_fxgraph.grouping import grouped
 
 NamedTensors = list[tuple[str, torch.Tensor]]
 
@@ -28,6 +29,15 @@ class Arguments:
     def named(self) -> list[tuple[str, Any]]:
         """List the arguments with their names in messages: "input 0", "input scale"."""
         return [(f"input {name}", value) for name, value in [*enumerate(self.args), *self.kwargs.items()]]
+
+    def modules(self) -> dict[int, Any]:
+        """Map the ids of arguments that are modules to the modules: a memo for copies that share them."""
+        values = [*self.args, *self.kwargs.values()]
+        return {id(value): value for value in values if isinstance(value, torch.nn.Module)}
+
+    def copied(self, memo: dict[int, Any]) -> Arguments:
+        """Return a deep copy; `memo` has, by id, the copies of values that are not copied by deepcopy."""
+        return Arguments(*copy.deepcopy((self.args, self.kwargs), memo))
 
     def tensors(self) -> NamedTensors:
         """List the tensors inside the arguments with their paths: "input 0", "input 1['mask']"."""
@@ -65,8 +75,7 @@ def copy_arguments(arguments: Arguments, *, with_gradients: bool = False) -> Arg
     With gradients, floating inputs become views of fresh leaves, so that a forward may still change them in place.
     Raises InputsError (a TypeError) if copy.deepcopy() cannot copy a value.
     """
-    values = [*arguments.args, *arguments.kwargs.values()]
-    memo: dict[int, Any] = {id(value): value for value in values if isinstance(value, torch.nn.Module)}
+    memo = arguments.modules()
     leaves: dict[str, LeafView] = {}
     try:
         for group in _by_storage(arguments.tensors()):
@@ -74,22 +83,21 @@ def copy_arguments(arguments: Arguments, *, with_gradients: bool = False) -> Arg
                 _copy_as_views_of_a_leaf(group, memo, leaves)
             else:
                 _copy_with_storage(group, memo)
-        args, kwargs = copy.deepcopy((arguments.args, arguments.kwargs), memo)
+        return ArgumentCopy(arguments.copied(memo), leaves)
     except Exception as error:
         raise InputsError(
             "cannot copy the inputs for each run, and with one copy the first run could change the second: "
             f"{type(error).__name__}: {error}. Hand over values that copy.deepcopy() can copy"
         ) from error
-    return ArgumentCopy(Arguments(args, kwargs), leaves)
 
 
 def _by_storage(named: NamedTensors) -> list[NamedTensors]:
     """Group the tensors that share a storage; a tensor that is not plain is a group of its own."""
-    groups: dict[object, NamedTensors] = {}
-    for path, tensor in named:
-        key = ("storage", tensor.untyped_storage()._cdata) if is_plain(tensor) else ("object", id(tensor))
-        groups.setdefault(key, []).append((path, tensor))
-    return list(groups.values())
+
+    def storage(pair: tuple[str, torch.Tensor]) -> tuple[str, int]:
+        return ("storage", pair[1].untyped_storage()._cdata) if is_plain(pair[1]) else ("object", id(pair[1]))
+
+    return list(grouped(named, storage).values())
 
 
 def _can_share_a_leaf(group: NamedTensors) -> bool:

@@ -18,6 +18,7 @@ from torch import nn
 
 from fxcore.state.containers import LIBRARIES, is_graph_module, is_plain
 from fxcore.state.held_state import modules_by_path
+from fxcore.state.outer_values import cells_of
 from fxcore.tracing.code_facts import facts_of_code
 
 _WRITES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR")
@@ -88,11 +89,10 @@ class _Search:
     def _function_keeps_state(self, function: types.FunctionType) -> bool:
         if _writes(function.__code__):
             return True
-        enclosed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         names = facts_of_code(function.__code__).names
         used = [function.__globals__[name] for name in names if name in function.__globals__]
-        return self._any((*enclosed, *defaults, *function.__dict__.values(), *used))
+        return self._any((*cells_of(function).values(), *defaults, *function.__dict__.values(), *used))
 
 
 def _is_of_library(value: object) -> bool:
@@ -111,10 +111,3 @@ def _writes(code: types.CodeType) -> bool:
         or (instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars)
         for instruction in dis.get_instructions(code)
     )
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -98,14 +99,11 @@ class OutputComparison:
             return False
         if not has_equality(expected):
             raise UncomparableError(_refusal(expected, path))
-        try:
+        with contextlib.suppress(Exception):  # whatever an == of the user's may raise; that of arrays gives an array
             return bool(expected == obtained)
-        except Exception:  # whatever an == of the user's may raise; that of arrays gives an array
-            pass
-        try:
+        with contextlib.suppress(Exception):  # also raised for arrays of shapes that do not fit
             return bool((expected == obtained).all())
-        except Exception:  # arrays of shapes that do not fit, and whatever else an == of the user's may raise
-            return False
+        return False
 
     def compare_tensors(self, expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
         """Yield the differences of two tensors: type, layout, shape, dtype, device, strides, then comparable values."""
@@ -148,15 +146,17 @@ class OutputComparison:
         custom = self.custom_comparison if is_output else None
         if custom is not None and custom(expected, expected, path) is not None:
             return False  # the user's function has a rule of its own
-        if expected.is_nested:
-            return all(self.would_match_zeros(part, path, is_output=False) for part in expected.unbind())
-        if wrapped := wrapped_tensors(expected):
-            return all(self.would_match_zeros(part, path, is_output=False) for part in wrapped.values())
+        parts = expected.unbind() if expected.is_nested else wrapped_tensors(expected).values()
+        if parts:
+            return all(self.would_match_zeros(part, path, is_output=False) for part in parts)
         if not (expected.is_floating_point() or expected.is_complex() or expected.is_quantized):
             return False
         values = dense(expected)
         zeros, tolerance = torch.zeros_like(values), self.rule.for_path(path).for_tensor(values, expected.dtype)
         return _are_equal(values, zeros) or agree(values, zeros, tolerance) or not has_finite_value(values)
+
+
+EXACTLY = OutputComparison(ToleranceRule(0.0, 0.0))
 
 
 def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> ErrorStatistics | None:

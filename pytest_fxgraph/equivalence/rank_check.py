@@ -34,6 +34,7 @@ from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuous_values import could_fail, vacuous_values_error
 from pytest_fxgraph.errors import ChoiceError, EagerError
+from pytest_fxgraph.grouping import grouped
 from pytest_fxgraph.ranks.processes import run_on_ranks
 from pytest_fxgraph.ranks.rank_programs import RankPrograms
 from pytest_fxgraph.ranks.world import MeshSizes, World, ranks_text
@@ -162,9 +163,9 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
     plain = [_run_plain(check, model, ranks, mode, sample) for mode in modes for sample in range(check.samples)]
     state = [*dict(model.named_parameters()), *dict(model.named_buffers())] if isinstance(model, nn.Module) else []
     by_rank = run_on_ranks(
-        run_of_rank,
+        run_jobs,
         ranks.world_size,
-        args=(ranks, [each.jobs for each in plain], frozenset(state)),
+        args=(ranks.model, [each.jobs for each in plain], frozenset(state), ranks.optimizer),
         timeout=ranks.timeout,
     )
     for number, each in enumerate(plain):
@@ -174,10 +175,6 @@ def check_ranks(check: EquivalenceCheck, model: Any, ranks: Ranks, modes: Sequen
             raise mismatch_error(mismatches, each.context)
         if not check.allow_vacuous and not could_fail(each.result, each.arguments, check.comparison):
             raise vacuous_values_error(each.result, check.comparison, each.context)
-
-
-def run_of_rank(rank: int, ranks: Ranks, jobs: list[list[RankJob]], names: frozenset[str]) -> list[RankResult]:
-    return run_jobs(rank, ranks.model, [each[rank] for each in jobs], names, ranks.optimizer)
 
 
 def _run_plain(check: EquivalenceCheck, model: Any, ranks: Ranks, mode: str | None, sample: int) -> _Plain:
@@ -413,12 +410,10 @@ def _of_draws(by_rank: Sequence[Sequence[Draw]]) -> Iterator[tuple[int, Mismatch
 
 def _by_ranks(found: Iterator[tuple[int, Mismatch]]) -> list[Mismatch]:
     """Put equal findings of several ranks together, and name the ranks."""
-    together: dict[tuple[str, str], list[tuple[int, Mismatch]]] = {}
-    for rank, mismatch in found:
-        together.setdefault((mismatch.kind, mismatch.where), []).append((rank, mismatch))
+    together = grouped(found, lambda each: (each[1].kind, each[1].where))
     made = []
     for each in together.values():
-        rank, first = each[0]
+        first = each[0][1]
         text = ranks_text(sorted({rank for rank, _ in each}))
         description = first.description.replace("in the graph", "on the ranks").replace("the graph", "the ranks")
         made.append(dataclasses.replace(first, where=f"{first.where} (rank {text})", description=description))

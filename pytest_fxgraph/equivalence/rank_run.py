@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,16 +64,16 @@ class RankResult:
 def run_jobs(
     rank: int,
     build: Callable[[int], Any],
-    jobs: list[RankJob],
+    jobs: Sequence[Sequence[RankJob]],
     names: frozenset[str],
     optimizer: Callable[..., Any] | None,
 ) -> list[RankResult]:
-    """Build the model anew for each job and run it. `names` are the names of the plain model's state.
+    """Build the model anew for each job of the rank and run it. `names` are the names of the plain model's state.
 
     Generators are seeded before the model is built and not after that, because a program may seed its ranks itself.
     """
     results = []
-    for job in jobs:
+    for job in (of_ranks[rank] for of_ranks in jobs):
         seed_generators(job.seed)
         model = build(rank)
         if job.mode is not None:
@@ -140,11 +140,10 @@ def draws_of(call: Callable[..., Any], arguments: Arguments) -> tuple[Draw, ...]
     return tuple(recorded.draws)
 
 
-def _named(model: Any, names: frozenset[str]) -> list[tuple[str, torch.Tensor]]:
-    """List the parameters of a rank's model by the plain model's names."""
-    if not isinstance(model, nn.Module):
-        return []
-    return [(name if name in names else plain_name(name), each) for name, each in model.named_parameters()]
+def _named(model: Any, names: Collection[str], kind: str = "parameters") -> list[tuple[str, torch.Tensor]]:
+    """List the parameters, or the buffers, of a rank's model by the plain model's names."""
+    named = getattr(model, f"named_{kind}")() if isinstance(model, nn.Module) else ()
+    return [(name if name in names else plain_name(name), each) for name, each in named]
 
 
 def plain_name(name: str) -> str:
@@ -152,14 +151,13 @@ def plain_name(name: str) -> str:
     return ".".join([step for step in name.split(".") if step not in _WRAPPERS])
 
 
-def _whole_state(model: Any, names: frozenset[str]) -> State:
-    return {name: _local(_whole(each)).clone() for name, each in _named(model, names)}
+def _whole_state(model: Any, names: Collection[str], kind: str = "parameters") -> State:
+    return {name: _local(_whole(each)).clone() for name, each in _named(model, names, kind)}
 
 
 def buffers_of(model: Any, names: Collection[str] = ()) -> State:
     """Return copies of a model's whole buffers by the plain model's names."""
-    named = model.named_buffers() if isinstance(model, nn.Module) else ()
-    return {name if name in names else plain_name(name): _local(_whole(each)).clone() for name, each in named}
+    return _whole_state(model, names, "buffers")
 
 
 def _whole(value: Any) -> Any:

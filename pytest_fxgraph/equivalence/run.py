@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 import fxcore
-from fxcore.state.held_state import HeldState, StateTensor
+from fxcore.state.held_state import StateTensor
 from fxcore.state.readings import Readings, global_generators, seed_generators
 from fxcore.state.snapshot import Findings, Snapshot, globals_kept
 from fxcore.state.storage import copy_tensor, has_storage, storage_of
@@ -70,6 +70,9 @@ class RunFailure:
     step: str  # "forward" or "backward"
     error: Exception
 
+    def __str__(self) -> str:
+        return f"raised {type(self.error).__name__}: {self.error}"
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -112,7 +115,8 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
             of_state = now.in_storages_of([tensor for _, tensor in tensors_in(output, "output")])
             sharing = _sharing(output, copied, of_state, settings.names)
             step = "backward"
-            gradients = _gradients(output, now, copied, settings)
+            parameters = differentiable_parameters(now, settings.names) if settings.grads else {}
+            gradients = gradients_of(output, parameters, copied, settings.seed) if settings.grads else None
         output = _detached_output(output, of_state, settings.grads)
         is_changed = findings.changed or not findings.containers_unchanged
         if settings.second_call or is_changed or any(change.role in _KEPT_ROLES for change in readings):
@@ -157,12 +161,6 @@ def _second_output(call: Callable[..., Any], root: object, settings: RunSettings
     kept = _detached_output(output, now.in_storages_of(tensors), grads=False)
     later = _second_output(call, root, settings, number + 1) if number < settings.calls else None
     return SecondOutput(kept, None, state, later)
-
-
-def _gradients(output: object, now: HeldState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:
-    if not settings.grads:
-        return None
-    return gradients_of(output, differentiable_parameters(now, settings.names), copied, settings.seed)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from pytest_fxgraph.equivalence.gradients import compare_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
-from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.outputs import EXACTLY, OutputComparison
 from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
 from pytest_fxgraph.equivalence.state_changes import compare_state
 from pytest_fxgraph.equivalence.tolerance import (
@@ -25,7 +25,6 @@ from pytest_fxgraph.equivalence.tolerance import (
     largest_magnitude,
 )
 
-_EXACT = ToleranceRule(0.0, 0.0)
 _ORDINALS = {2: "second", 3: "third"}
 
 
@@ -65,7 +64,7 @@ def _differences_of_arguments(
     """Yield a mismatch for every input that the two runs left in different states."""
     # A user's hook that calls two outputs equal says nothing about writes into inputs.
     plain = dataclasses.replace(comparison, requires_grad=False, custom_comparison=None)
-    exact = dataclasses.replace(plain, rule=_EXACT)
+    exact = dataclasses.replace(plain, rule=EXACTLY.rule)
     originals, in_eager, in_graph = (dict(each.tensors()) for each in (given, expected, obtained))
     named = zip(given.named(), expected.named(), obtained.named(), strict=True)
     for (where, original), (_, after_eager), (_, after_graph) in named:

@@ -10,7 +10,7 @@ alike in all of these can be exchanged without any effect on the call.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 import torch
@@ -19,12 +19,12 @@ from fxcore.state.held_state import HeldState, StateTensor
 from fxcore.state.storage import has_values, is_plain
 from pytest_fxgraph.equivalence.aliasing import Sharing
 from pytest_fxgraph.equivalence.gradients import rules_of_gradients
-from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.outputs import EXACTLY, OutputComparison
 from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames
 from pytest_fxgraph.equivalence.tolerance import LOOSE, ToleranceRule, largest_magnitude
+from pytest_fxgraph.grouping import grouped
 
-_EXACT = OutputComparison(ToleranceRule(0.0, 0.0))
 _PREFIX = 8  # elements that tell most tensors of one shape apart, without reading all
 
 
@@ -128,20 +128,18 @@ def _takes_part(expected: RunResult, missing: Mapping[str, torch.Tensor]) -> boo
 
 def _alike(unknown: Mapping[str, torch.Tensor], missing: Mapping[str, torch.Tensor]) -> dict[str, list[str]]:
     """Map each path to the names of the tensors with the same bits."""
-    by_prefix: dict[object, list[str]] = {}
-    for name, tensor in missing.items():
-        by_prefix.setdefault(_prefix(tensor), []).append(name)
+    by_prefix = grouped(missing, lambda name: _prefix(missing[name]))
     return {
         path: [
             name
             for name in by_prefix.get(_prefix(tensor), ())
-            if not any(_EXACT.compare_tensors(missing[name], tensor, ""))
+            if not any(EXACTLY.compare_tensors(missing[name], tensor, ""))
         ]
         for path, tensor in unknown.items()
     }
 
 
-def _prefix(tensor: torch.Tensor) -> object:
+def _prefix(tensor: torch.Tensor) -> Hashable:
     facts = tensor.dtype, tensor.device, tensor.layout, () if tensor.is_nested else tuple(tensor.shape)
     if not has_values(tensor) or not is_plain(tensor.detach()):
         return facts

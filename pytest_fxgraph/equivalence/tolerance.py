@@ -205,10 +205,9 @@ def largest_magnitude(tensors: Iterable[torch.Tensor]) -> float:
 
 
 def _largest_magnitude(tensor: torch.Tensor) -> float:
-    if tensor.is_nested:
-        return largest_magnitude(tensor.unbind())
-    if wrapped := wrapped_tensors(tensor):
-        return largest_magnitude(wrapped.values())
+    parts = tensor.unbind() if tensor.is_nested else wrapped_tensors(tensor).values()
+    if parts:
+        return largest_magnitude(parts)
     if not tensor.numel() or tensor.is_meta or not (tensor.is_floating_point() or tensor.is_complex()):
         return 0.0
     if tensor.layout is not torch.strided:

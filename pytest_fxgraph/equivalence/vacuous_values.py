@@ -11,9 +11,9 @@ from pytest_fxgraph.equivalence.gradients import rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import CheckContext
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
-from pytest_fxgraph.equivalence.outputs import OutputComparison, dense, has_finite_value
+from pytest_fxgraph.equivalence.outputs import EXACTLY, OutputComparison, dense, has_finite_value
 from pytest_fxgraph.equivalence.run import RunResult
-from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule, largest_magnitude
+from pytest_fxgraph.equivalence.tolerance import OUTPUT, largest_magnitude
 from pytest_fxgraph.errors import VacuousCheckError
 from pytest_fxgraph.vacuity import vacuous_error
 
@@ -42,18 +42,13 @@ def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparis
         others += [
             (where, tensor, comparison.rule)
             for where, tensor in expected.arguments.tensors()
-            if _differs(tensor, inputs.get(where))
+            if where not in inputs or any(EXACTLY.compare_tensors(inputs[where], tensor, ""))
         ]
     return not all(
         dataclasses.replace(comparison, rule=rule).would_match_zeros(tensor, where, is_output=False)
         for where, tensor, rule in others
         if tensor is not None
     )
-
-
-def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:
-    exact = OutputComparison(ToleranceRule(0.0, 0.0))
-    return given is None or any(exact.compare_tensors(given, tensor, ""))
 
 
 def vacuous_values_error(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> VacuousCheckError:

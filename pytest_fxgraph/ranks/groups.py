@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from fxcore.operators.kinds import is_packet, overloads_of
-from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.compare.structural_hash import structural_hash
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord, with_inner_graphs
 from pytest_fxgraph.ranks.rank_program import RankProgram
 from pytest_fxgraph.ranks.world import ranks_text
 

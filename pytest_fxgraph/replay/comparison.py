@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.document.decoding import document_of
-from pytest_fxgraph.document.model import GraphDocument, YamlDataError
+from pytest_fxgraph.document.model import GraphDocument, YamlDataError, with_inner_graphs
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord
@@ -162,7 +161,7 @@ def _as_compared(document: GraphDocument) -> GraphDocument:
         record._replace(content=None) if record.kind == "constant" and _FLOATS.match(record.value) else record
         for record in document.state
     ]
-    return replace(with_inner_graphs(document, _as_compared), state=tuple(state))
+    return with_inner_graphs(replace(document, state=tuple(state)), _as_compared)
 
 
 def _changed_counts(test: str, before: RecordedTest, after: RecordedTest) -> Iterator[ChangedCount]:

@@ -9,11 +9,10 @@ from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.isomorphism import Alignment
-from pytest_fxgraph.compare.rewritten import with_texts
 from pytest_fxgraph.compare.sequence_alignment import longest_increasing
 from pytest_fxgraph.document import text_writer
 from pytest_fxgraph.document.literals import rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, with_texts
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.printable import counted
 

@@ -23,15 +23,13 @@ from pytest_fxgraph.equivalence.search.search import SearchBudget, search_furthe
 from pytest_fxgraph.errors import GateError, MismatchError
 from pytest_fxgraph.operator_patterns import OwnName
 from pytest_fxgraph.report.text import headline
-from pytest_fxgraph.transform.given_graphs import GivenGraphs
+from pytest_fxgraph.transform.given_graphs import GivenGraphs, SubjectSnapshot
 from pytest_fxgraph.transform.graph_checks import refuse_violation
-from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
-from pytest_fxgraph.transform.pass_subject import PassSubject, SubjectSnapshot, check_inputs_unchanged
+from pytest_fxgraph.transform.pass_subject import PassSubject, copied, with_own_graph
 from pytest_fxgraph.transform.passes import Applied, apply_step, steps_of
 from pytest_fxgraph.transform.program_sets import graphs_in, program_at
-from pytest_fxgraph.transform.recorded_values import check_recorded_values
-from pytest_fxgraph.transform.refusals import check_refusals
 from pytest_fxgraph.transform.result import TransformResult, documents_of
+from pytest_fxgraph.transform.run_promises import check_recorded_values, check_refusals
 from pytest_fxgraph.vacuity import vacuous_error, vacuous_examples_rejected
 
 if TYPE_CHECKING:
@@ -231,14 +229,11 @@ class _TransformRun:
         """Apply one transform and check that the graph is well-formed and the model unchanged."""
         __tracebackhide__ = True
         before = GivenGraphs(given, self.buffer_pool, check_modified=self.check_modified)
-        snapshot = SubjectSnapshot(subject.model, called.values(), inplace=self.inplace)
-        inputs = [Snapshot.of_values(each.named()) for each in self.arguments.values()]
+        snapshot = SubjectSnapshot(subject.model, called.values(), self.arguments.values(), inplace=self.inplace)
         with globals_kept(generators=False) as settings:
             try:
                 applied = apply_step(step, given, subject.form)
             except BaseException as error:
-                for each in inputs:
-                    each.restore()
                 snapshot.restore()
                 refuse_violation(error, name)
                 raise
@@ -249,8 +244,6 @@ class _TransformRun:
                 f"{name} changed what torch keeps for the whole process, and left it so: {told}; it was put back. "
                 "Set it in a with block, or restore it before the pass returns"
             )
-        for each in inputs:
-            check_inputs_unchanged(each, name)
         snapshot.check(name)
         before.check(applied, name, keeps_meta=self.keeps_meta)
         return applied, before

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any
 
@@ -19,11 +19,11 @@ from pytest_fxgraph.captures.subjects import is_exported_program
 from pytest_fxgraph.choices import Promise
 from pytest_fxgraph.equivalence.check import code_is_stale
 from pytest_fxgraph.equivalence.exported_call import user_inputs
-from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.equivalence.outputs import EXACTLY
 from pytest_fxgraph.report.printable import listed
 from pytest_fxgraph.transform.collective_order import CollectiveOrder
 from pytest_fxgraph.transform.program_interface import ProgramInterface
+from pytest_fxgraph.transform.program_sets import program_at, programs_in
 
 # The hooks that run with a call of a module, or with its backward.
 _HOOKS = ("forward_pre_hook", "forward_hook", "backward_pre_hook", "backward_hook")
@@ -209,6 +209,11 @@ class GraphFacts:
                    for name, known in self.state.items())  # fmt: skip
 
 
+def facts_of(subject: Any) -> dict[str, GraphFacts]:
+    """Read the facts of each program by name; those of a subject that is one graph are under ""."""
+    return {name: GraphFacts.of(program_at(subject, name)) for name in programs_in(subject)}
+
+
 def _kind(node: Any) -> str:
     """Return the operator of a node, the same for `aten.detach` and `edge.aten.detach_copy`."""
     return formula_name(node).removesuffix("copy") if node.op.startswith("call_f") else node.op
@@ -258,8 +263,7 @@ def _function_of(hook: Any) -> object:
 def _is_copy(tensor: Any, other: Any) -> bool:
     if not isinstance(tensor, torch.Tensor) or not isinstance(other, torch.Tensor):
         return False
-    exact = OutputComparison(ToleranceRule(0.0, 0.0), requires_grad=True)
-    return not any(exact.compare_tensors(tensor, other, ""))
+    return not any(replace(EXACTLY, requires_grad=True).compare_tensors(tensor, other, ""))
 
 
 def _described_nodes(nodes: Sequence[Any]) -> list[object]:

@@ -12,12 +12,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.captures.inductor_context import is_inductor_pass, run_inductor_pass, virtualized_fake_mode
-from pytest_fxgraph.captures.subjects import (
-    is_exported_program,
-    is_graph,
-    is_torch_graph_module,
-    to_graph_module,
-)
+from pytest_fxgraph.captures.subjects import is_exported_program, is_graph, is_torch_graph_module, to_graph_module
 from pytest_fxgraph.equivalence.check import GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, owner_of, with_graph_module
 from pytest_fxgraph.equivalence.run import InterpreterCall

@@ -27,7 +27,7 @@ from pytest_fxgraph.operator_patterns import (
     refuse_unspoken,
     validate_target,
 )
-from pytest_fxgraph.transform.graph_checks import GraphFacts
+from pytest_fxgraph.transform.graph_checks import facts_of
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 from pytest_fxgraph.vacuity import refuse_nothing_asked
 
@@ -49,15 +49,15 @@ class TransformResult:
     @cached_property
     def is_changed(self) -> bool:
         """Whether the transforms rebuilt the graph, or changed its nodes, state or metadata."""
-        names = programs_in(self.after)
-        if self._is_rebuilt or programs_in(self.before) != names:
+        if self._is_rebuilt or programs_in(self.before) != programs_in(self.after):
             return True
-        for name in names:
-            before, after = program_at(self.before, name), program_at(self.after, name)
-            facts, facts_after = GraphFacts.of(before), GraphFacts.of(after)
-            if facts.changed(facts_after) or facts.meta != facts_after.meta or _has_other_meta(before, after):
-                return True
-        return False
+        before, after = facts_of(self.before), facts_of(self.after)
+        return any(
+            before[name].changed(after[name])
+            or before[name].meta != after[name].meta
+            or _has_other_meta(program_at(self.before, name), program_at(self.after, name))
+            for name in before
+        )
 
     @cached_property
     def difference(self) -> Difference:

@@ -169,19 +169,6 @@ def _compared(rule: Rule, examples: tuple[Any, ...], options: Mapping[str, Any])
     return _searched(rule.name, subject, GraphCall(rewritten, call), tensors, options)
 
 
-def compare_functions(
-    name: str, pattern: Callable[..., Any], replacement: Callable[..., Any], inputs: tuple[Any, ...], **options: Any
-) -> RuleVerdict:
-    """Return the verdict on two functions as they are, without a trace: for patterns of another pattern matcher."""
-    try:
-        account = _searched(name, pattern, GraphCall(replacement, replacement), inputs, {"search": TRIES, **options})
-    except MismatchError as error:
-        return RuleVerdict(name, "wrong", _words_of(error, inputs), error)
-    except (EagerError, NotImplementedError) as error:
-        return RuleVerdict(name, "unchecked", f"{type(error).__name__}: {error}")
-    return RuleVerdict(name, "right", account)
-
-
 def _searched(
     name: str, pattern: Any, replacement: GraphCall, inputs: tuple[Any, ...], options: Mapping[str, Any]
 ) -> str:
@@ -228,20 +215,15 @@ def _subject_of(rule: Rule, examples: tuple[Any, ...]) -> fxcore.GraphModule:
 def _call_of(target: Any, examples: tuple[Any, ...]) -> fxcore.GraphModule:
     """Return a module with one call of a target; the first example for a class of modules is the module."""
     root, graph = torch.nn.Module(), fxcore.Graph()
+    op = "call_method" if isinstance(target, str) else "call_function"
     if isinstance(target, type):
         root.add_module("called", examples[0])
-        examples = examples[1:]
+        op, target, examples = "call_module", "called", examples[1:]
     given = [
         graph.placeholder(f"x{place}") if isinstance(each, torch.Tensor) else each
         for place, each in enumerate(examples)
     ]
-    if isinstance(target, type):
-        result = graph.call_module("called", tuple(given))
-    elif isinstance(target, str):
-        result = graph.call_method(target, tuple(given))
-    else:
-        result = graph.call_function(target, tuple(given))
-    graph.output(result)
+    graph.output(graph.create_node(op, target, tuple(given)))
     return fxcore.GraphModule(root, graph)
 
 

@@ -134,7 +134,7 @@ ORDER = (
     *("fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
     *("fxcore.passes", "fxcore.transforms", "fxcore.profile", "fxcore.experimental", "fxcore.interop"),
     *("pytest_fxgraph.errors", "pytest_fxgraph.vacuity", "pytest_fxgraph.choices", "pytest_fxgraph.budget"),
-    *("pytest_fxgraph.settings", "pytest_fxgraph.operator_dialects"),
+    *("pytest_fxgraph.settings", "pytest_fxgraph.grouping", "pytest_fxgraph.operator_dialects"),
     *("pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
     *("pytest_fxgraph.draw", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.hookspecs"),
     *("pytest_fxgraph.goldens", "pytest_fxgraph.recordings", "pytest_fxgraph.replay"),

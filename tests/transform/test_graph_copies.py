@@ -11,7 +11,7 @@ from torch import nn
 import fxcore
 from fixtures.transform_models import ConvBnRelu, image
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
+from pytest_fxgraph.transform.pass_subject import copied, with_own_graph
 
 
 def exported() -> torch.export.ExportedProgram:

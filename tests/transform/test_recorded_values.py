@@ -19,7 +19,7 @@ from fxcore import interop
 from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.transform.fixture import FxTransform
-from pytest_fxgraph.transform.recorded_values import unlike_a_run
+from pytest_fxgraph.transform.run_promises import unlike_a_run
 
 
 class Net(nn.Module):

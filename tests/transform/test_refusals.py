@@ -128,7 +128,9 @@ def test_a_graph_without_checks_is_called_no_further():
 @pytest.mark.parametrize(("subject", "is_asked"), [(program, False), (Positive, True)])
 def test_other_values_are_tried_only_where_the_graph_asserts_something(subject, is_asked, monkeypatch):
     asked = []
-    monkeypatch.setattr("pytest_fxgraph.transform.refusals._OTHER_VALUES", {"is noted": lambda x: asked.append(x) or x})
+    monkeypatch.setattr(
+        "pytest_fxgraph.transform.run_promises._OTHER_VALUES", {"is noted": lambda x: asked.append(x) or x}
+    )
 
     FxTransform()(lambda given: given, subject(), values(), allow_vacuous=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import described_node, spelled_class, spelled_operator
+from pytest_fxgraph.compare.edits.operator_words import described_node, spelled_class, spelled_operator, without_numbers
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.operator_table import facts_of_call
@@ -24,7 +24,6 @@ _KINDS = {
     "order": "order",
     "cosmetic": "cosmetic",
 }
-_NUMBER = re.compile(r"\d+")
 _REFERENCE = re.compile(r"%\w+")
 _MARK = "\0"  # behind the sign of a reference, so that a sign in a quoted text stays
 REMOVED = " (removed)"  # stands behind the names of removed nodes in changes
@@ -41,7 +40,7 @@ def changed_arguments(graph: ComparedGraph) -> Iterator[Occurrence]:
             of_kind = [change for change in own if change.kind == kind]
             if of_kind:
                 found.append(_of_call(graph, position, partner, of_kind, kind))
-        if all(change.kind == "arguments" for change in changes) and not any(map(_names_a_node, changes)):
+        if all(change.kind == "arguments" and "%" not in change.expected + change.obtained for change in changes):
             told.setdefault(_labels(graph, position, partner), found)
         yield from found
     for position, partner in graph.omitted if told else ():
@@ -49,10 +48,6 @@ def changed_arguments(graph: ComparedGraph) -> Iterator[Occurrence]:
             for occurrence in told.get(_labels(graph, position, partner), ()):
                 scope = graph.obtained.nodes[partner].scope or graph.expected.nodes[position].scope or ""
                 yield occurrence._replace(site=graph.site(scope, [position], [partner]), changes=())
-
-
-def _names_a_node(change: Change) -> bool:
-    return "%" in change.expected + change.obtained
 
 
 def _labels(graph: ComparedGraph, position: int, partner: int) -> object:
@@ -72,7 +67,7 @@ def _changed_modules(graph: ComparedGraph) -> Iterator[Occurrence]:
             key: tuple[str, ...] = classes
         else:
             kind, text = "argument", f"{classes[0]} {_transitions(own)}"
-            key = (classes[0], *(_NUMBER.sub("#", change.field) for change in own))
+            key = (classes[0], *(without_numbers(change.field) for change in own))
         site = graph.site(path, graph.expected.callers(path), graph.obtained.callers(path))
         yield Occurrence(kind, text, (kind, *key), site, [*own, *graph.of_paths([path])])
 
@@ -94,7 +89,7 @@ def _of_call(graph: ComparedGraph, position: int, partner: int, changes: Sequenc
     operator, told = spelled_operator(graph.obtained, partner), told_arguments(graph, partner, changes, scope)
     site = graph.site(scope, [position], [partner])
     # The numbers of an argument are sizes more often than not.
-    key = (_KINDS[kind], operator, _NUMBER.sub("#", told))
+    key = (_KINDS[kind], operator, without_numbers(told))
     return Occurrence(_KINDS[kind], f"{operator} {told}", key, site, changes)
 
 

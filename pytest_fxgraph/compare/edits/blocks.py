@@ -15,6 +15,7 @@ from pytest_fxgraph.compare.edits.operator_words import (
     without_tensors,
 )
 from pytest_fxgraph.compare.graph_index import GraphIndex
+from pytest_fxgraph.grouping import grouped
 
 # Nodes of each block by its path: all nodes of modules below a number.
 _Members = Mapping[str, Sequence[int]]
@@ -39,7 +40,7 @@ def _lone_blocks(
     other_index = graph.obtained if is_gone else graph.expected
     for parent, paths in by_parent.items():
         contents = {path: _content(index, path, members[path]) for path in siblings[parent]}
-        kept = Counter(_content(other_index, path, others[path]) for path in other_siblings[parent])
+        kept = Counter(_content(other_index, path, others[path]) for path in other_siblings.get(parent, ()))
         alike = Counter(contents.values())
         lost = Counter(contents[path] for path in paths)
         groups: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
@@ -53,7 +54,7 @@ def _lone_blocks(
             named = _named(group)
             text = f"{named} {'is' if count == 1 else 'are'} {word}"
             if not counts[1] and len(alike) == len(kept) == 1:  # the kept blocks have another edit, all of them
-                counts = (len(siblings[parent]), len(other_siblings[parent]))
+                counts = (len(siblings[parent]), len(other_siblings.get(parent, ())))
             if max(counts) > count:
                 before, after = counts if is_gone else counts[::-1]
                 text += f" ({before} {'equal blocks' if before > 1 else 'block'} -> {after})"
@@ -106,10 +107,7 @@ def _whole(lone: Container[int], members: _Members, others: _Members) -> list[st
 
 
 def _by_parent(paths: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        found[path.rpartition(".")[0]].append(path)
-    return found
+    return grouped(paths, lambda path: path.rpartition(".")[0])
 
 
 def _content(index: GraphIndex, path: str, nodes: Sequence[int]) -> tuple[tuple[str, str], ...]:

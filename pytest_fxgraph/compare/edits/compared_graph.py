@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change, Site
+from pytest_fxgraph.compare.graph_index import owners_of
 from pytest_fxgraph.compare.isomorphism import Alignment
 
 
@@ -133,10 +134,3 @@ class ComparedGraph:
             tuple(self.prefix + self.expected.nodes[position].name for position in sorted(expected)),
             tuple(self.prefix + self.obtained.nodes[position].name for position in sorted(obtained)),
         )
-
-
-def owners_of(path: str) -> Iterator[str]:
-    """Yield a path and the paths of the modules around it."""
-    while path:
-        yield path
-        path = path.rpartition(".")[0]

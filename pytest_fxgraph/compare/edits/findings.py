@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.document.capture_notes import NOUNS, finding_in_words
+from pytest_fxgraph.grouping import grouped
 
 # A reason, the function, and the statement: "number out of a tensor (item) in forward: y = x.item()".
 _BREAK = re.compile(r"(?P<reason>.*?) in (?P<function>[^:`]*): (?P<code>.*)", re.DOTALL)
@@ -17,10 +18,7 @@ _BLOCK = re.compile(r"(?<=\w[.\[_])\d+(?=[.\]_])")
 
 def changed_findings(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find what a capture told otherwise; a finding with one reason in two functions has moved."""
-    gone: dict[object, list[Change]] = {}
-    for change in graph.changes:
-        if _is_finding(change) and change.action == "removed":
-            gone.setdefault(_content(change), []).append(change)
+    gone = grouped([each for each in graph.changes if _is_finding(each) and each.action == "removed"], _content)
     for change in graph.changes:
         if _is_finding(change) and change.action == "added":
             alike = gone.get(_content(change))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Set
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.arguments import with_described_nodes
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import full_name
+from pytest_fxgraph.compare.edits.operator_words import full_name, without_numbers
 from pytest_fxgraph.document.literals import references
 from pytest_fxgraph.document.spelling import split_at
 
-_NUMBER = re.compile(r"\d+")
 _MOST_NAMED = 3
 
 
@@ -23,7 +21,7 @@ def changed_interface(graph: ComparedGraph) -> Iterator[Occurrence]:
         if change.subject not in ("input", "output"):
             continue
         text = _input_text(graph, change) if change.subject == "input" else output_text(graph, change)
-        key = (change.subject, change.action, change.field, _NUMBER.sub("#", text))
+        key = (change.subject, change.action, change.field, without_numbers(text))
         changes = [change]
         if change.subject == "output" and returned:
             if change.field == "value":

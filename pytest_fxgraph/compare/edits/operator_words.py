@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_fxgraph.compare.graph_index import GraphIndex
+from pytest_fxgraph.compare.sequence_alignment import common_prefix
 from pytest_fxgraph.document.model import NodeRecord
 from pytest_fxgraph.document.operator_table import operator_table
 
@@ -106,15 +108,9 @@ def home(node: NodeRecord) -> str:
 
 def common_path(paths: Iterable[str]) -> str:
     """Return the path of the innermost module around all paths."""
-    parts: list[str] | None = None
-    for path in paths:
-        others = path.split(".")
-        if parts is None:
-            parts = others
-            continue
-        length = next((n for n, pair in enumerate(zip(parts, others, strict=False)) if pair[0] != pair[1]), None)
-        parts = parts[: min(len(parts), len(others)) if length is None else length]
-    return ".".join(parts or ())
+    split = [path.split(".") for path in paths]
+    common = functools.reduce(lambda parts, others: parts[: common_prefix(parts, others)], split) if split else ()
+    return ".".join(common)
 
 
 def numbered_paths(path: str) -> Iterator[str]:
@@ -157,6 +153,11 @@ def full_name(index: GraphIndex, position: int, seen_from: str) -> str:
     node = index.nodes[position]
     block = outermost_block(home(node))
     return (node.target if node.op == "call_module" else block) if block else described_node(index, position, seen_from)
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with `#` in place of its numbers, the same for models of another size."""
+    return re.sub(r"\d+", "#", text)
 
 
 def described_state(path: str, value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
@@ -12,6 +13,7 @@ from pytest_fxgraph.compare.edits.operator_words import moves_values_only, opera
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.document.capture_notes import CONSTANT, PLACEMENT, RANKS, WORLD
 from pytest_fxgraph.document.collective_names import collective_kind
+from pytest_fxgraph.grouping import grouped
 
 _BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
 _GROUP = re.compile(r"process_group\((?:(?P<name>[^=]+), )?(?P<ranks>size=.+|offsets=.+)\)")
@@ -100,12 +102,10 @@ def changed_collectives(graph: ComparedGraph) -> Iterator[Occurrence]:
     sides = ((graph.expected, graph.lone_expected, graph.removed), (graph.obtained, graph.lone_obtained, graph.added))
     found: list[dict[str, list[int]]] = []
     for index, lone, changes in sides:
-        by_text: dict[str, list[int]] = {}
-        for position in sorted(lone):
-            is_call = index.nodes[position].op == "call_function"  # a module of a capture holds other collectives
-            if is_call and position in changes and "collective" in index.nodes[position].effects:
-                by_text.setdefault(_collective_text(index, position), []).append(position)
-        found.append(by_text)
+        # A module of a capture holds other collectives.
+        calls = [n for n in sorted(lone) if index.nodes[n].op == "call_function" and n in changes]
+        own = [n for n in calls if "collective" in index.nodes[n].effects]
+        found.append(grouped(own, partial(_collective_text, index)))
     counts = [Counter({text: len(positions) for text, positions in side.items()}) for side in found]
     for number, (index, lone, changes) in enumerate(sides):
         for text, count in (counts[number] - counts[1 - number]).items():
@@ -113,8 +113,8 @@ def changed_collectives(graph: ComparedGraph) -> Iterator[Occurrence]:
             members = _with_waits(index, positions, lone)
             told = f"{'-' if number == 0 else '+'}{count} {text}"
             site = graph.site("", **{("expected" if number == 0 else "obtained"): members})
-            own = [changes[position] for position in members if position in changes]
-            yield Occurrence("collective", told, ("collective", told), site, own)
+            of_members = [changes[position] for position in members if position in changes]
+            yield Occurrence("collective", told, ("collective", told), site, of_members)
 
 
 def _collective_text(index: GraphIndex, position: int) -> str:

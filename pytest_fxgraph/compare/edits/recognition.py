@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pytest_fxgraph.compare.difference import Change, Edit
 from pytest_fxgraph.compare.edits.arguments import changed_arguments
 from pytest_fxgraph.compare.edits.blocks import changed_blocks
-from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence, owners_of
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
 from pytest_fxgraph.compare.edits.exchanges import exchanged_modules
 from pytest_fxgraph.compare.edits.findings import changed_findings
 from pytest_fxgraph.compare.edits.interface import changed_interface
 from pytest_fxgraph.compare.edits.plans import changed_collectives, changed_plans
 from pytest_fxgraph.compare.edits.renamings import renamed_paths
 from pytest_fxgraph.compare.edits.replacements import replaced_operators
-from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors
+from pytest_fxgraph.compare.edits.tensors import changed_sharing, changed_tensors, changed_updates
 from pytest_fxgraph.compare.edits.throughout import changes_throughout
-from pytest_fxgraph.compare.edits.updates import changed_updates
+from pytest_fxgraph.compare.graph_index import owners_of
 from pytest_fxgraph.document.capture_notes import CONSTANT, PLACEMENT, RANKS, WORLD
+from pytest_fxgraph.grouping import grouped
 
 # Each explains changes that the ones before left over.
 _RECOGNISERS: tuple[Callable[[ComparedGraph], Iterator[Occurrence]], ...] = (
@@ -123,9 +124,7 @@ def _without_claimed(occurrences: Iterable[Occurrence], changes: Sequence[Change
 
 
 def _edits(occurrences: Iterable[Occurrence]) -> tuple[Edit, ...]:
-    groups: dict[tuple[str, str, tuple[str, ...]], list[Occurrence]] = {}
-    for occurrence in occurrences:
-        groups.setdefault(occurrence[:3], []).append(occurrence)
+    groups = grouped(occurrences, lambda occurrence: occurrence[:3])
     edits = [
         Edit(kind, text, tuple(each.site for each in group), tuple(c for each in group for c in each.changes), key)
         for (kind, text, key), group in groups.items()

@@ -20,6 +20,12 @@ class Region:
     where: str = ""  # path of the module around all its nodes
     changes: list[Change] = field(default_factory=list)
 
+    def joined(self, other: Region) -> Region:
+        """Return one region of the nodes of two."""
+        where = common_path((self.where, other.where))
+        changes = self.changes + other.changes
+        return Region(self.expected + other.expected, self.obtained + other.obtained, where, changes)
+
 
 def regions_of(graph: ComparedGraph) -> list[Region]:
     """Put the unexplained added, removed and replaced nodes of a graph together."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change
@@ -21,12 +21,14 @@ from pytest_fxgraph.compare.edits.operator_words import (
     own_name,
     relative_path,
     spelled_operator,
+    without_numbers,
     without_tensors,
 )
 from pytest_fxgraph.compare.edits.regions import Region, regions_of
 from pytest_fxgraph.compare.graph_index import GraphIndex
-from pytest_fxgraph.compare.normalization import are_spelled_alike
+from pytest_fxgraph.compare.normalization import are_one_operator
 from pytest_fxgraph.document.literals import references
+from pytest_fxgraph.grouping import grouped
 
 # What the operators of an inserted pair do to a value, with the operand in place of the braces.
 _WITH_OPERAND = {
@@ -54,7 +56,6 @@ _KINDS = {
     "copy": ["clone", "contiguous", "copy_", "copy", "lift_fresh_copy"],
     "transpose": ["transpose", "permute", "t", "T", "mT", "swapaxes", "movedim"],
 }
-_NUMBER = re.compile(r"\d+")
 # Names of torch, of torch.ao and of its dialects; the table marks the four that quantize a tensor's storage.
 _QUANTIZING = ("quantize", "fake_quant", "dequant")
 
@@ -143,7 +144,7 @@ def _replaced(graph: ComparedGraph, region: Region) -> Occurrence:
         targets = graph.expected.nodes[calls[0]].target, graph.obtained.nodes[obtained_calls[0]].target
         if targets[0] != targets[1]:
             told = " -> ".join(relative_path(target, common_path((*targets, region.where))) for target in targets)
-        kind, text, key = "argument", f"{spelled[0]} {told}", (spelled[0], _NUMBER.sub("#", told))
+        kind, text, key = "argument", f"{spelled[0]} {told}", (spelled[0], without_numbers(told))
     return _site(graph, region, kind, text, key)
 
 
@@ -178,11 +179,10 @@ def _beside_kept(graph: ComparedGraph, region: Region) -> Occurrence | None:
 def _is_spelling(graph: ComparedGraph, region: Region) -> bool:
     if len(region.expected) > 1 or len(region.obtained) > 1:
         return False
-    position, partner = region.expected[0], region.obtained[0]
-    if not graph.reads_the_same(position, partner):
+    if not graph.reads_the_same(region.expected[0], region.obtained[0]):
         return False
-    nodes = graph.expected.nodes[position], graph.obtained.nodes[partner]
-    return are_spelled_alike(*nodes, graph.expected.modules, graph.obtained.modules)
+    sides = (graph.expected, region.expected), (graph.obtained, region.obtained)
+    return are_one_operator(*((index.nodes[positions[0]], index.modules) for index, positions in sides))
 
 
 def _kind_of(index: GraphIndex, positions: Sequence[int], kind: str) -> str:
@@ -352,11 +352,9 @@ def _casts_around(graph: ComparedGraph, regions: Sequence[Region], is_added: boo
             early, _, early_name = before[between]
             if early is late or id(early) in found or id(late) in found:
                 continue
-            where = common_path((early.where, late.where))
-            both = Region(early.expected + late.expected, early.obtained + late.obtained, where)
-            both.changes = early.changes + late.changes
+            both = early.joined(late)
             computed = "is computed" if is_added else "is no longer computed"
-            text = f"{described_node(index, between, where)} {computed} between two casts ({early_name}, {name})"
+            text = f"{described_node(index, between, both.where)} {computed} between two casts ({early_name}, {name})"
             found |= {id(early): _site(graph, both, "cast", text, [text]), id(late): None}
     return found
 
@@ -387,9 +385,7 @@ def _lone_calls(index: GraphIndex, positions: Iterable[int]) -> dict[str, int]:
 
 def _moved(graph: ComparedGraph, gone: Sequence[Region], come: Sequence[Region]) -> dict[int, Occurrence | None]:
     """Map the regions of a move, by identity, to the move; the second region of a move to None."""
-    waiting: dict[object, list[Region]] = {}
-    for region in gone:
-        waiting.setdefault(_content(graph.expected, region.expected, region.where), []).append(region)
+    waiting = grouped(gone, lambda region: _content(graph.expected, region.expected, region.where))
     moved: dict[int, Occurrence | None] = {}
     for region in come:
         alike = waiting.get(_content(graph.obtained, region.obtained, region.where))
@@ -419,20 +415,14 @@ def _exchanged(graph: ComparedGraph, regions: Sequence[Region]) -> dict[int, Occ
             ]
             if names[0] != names[1][::-1] or names[0][0] == names[0][1]:
                 continue
-            where = common_path((other.where, region.where))
-            both = Region(
-                other.expected + region.expected,
-                other.obtained + region.obtained,
-                where,
-                other.changes + region.changes,
-            )
-            late, early = (described_node(graph.expected, each.expected[0], where) for each in (region, other))
+            both = other.joined(region)
+            late, early = (described_node(graph.expected, each.expected[0], both.where) for each in (region, other))
             text = f"{late} moved from after to before {early}"
             moved |= {id(other): _site(graph, both, "moved", text, [text]), id(region): None}
     return moved
 
 
-def _content(index: GraphIndex, positions: Sequence[int], where: str) -> object:
+def _content(index: GraphIndex, positions: Sequence[int], where: str) -> Hashable:
     return (where, *(index.labels[n] for n in positions))
 
 
@@ -440,7 +430,6 @@ def _move(graph: ComparedGraph, removed: Region, added: Region) -> Occurrence | 
     before, after = _edge(graph, removed), _edge(graph, added)
     if before is None or after is None:
         return None
-    both = Region(removed.expected, added.obtained, added.where, removed.changes + added.changes)
     name = described_node(graph.obtained, added.obtained[0], added.where)
     if len(added.obtained) > 1:
         name = listed_operators(graph.obtained, added.obtained)
@@ -457,4 +446,4 @@ def _move(graph: ComparedGraph, removed: Region, added: Region) -> Occurrence | 
         else:
             target = f"after {target}"
         text = f"{name} moved from after {source} to {target}"
-    return _site(graph, both, "moved", text, [text])
+    return _site(graph, removed.joined(added), "moved", text, [text])

@@ -1,19 +1,19 @@
-"""Parameters, buffers and constants that were tied or untied, came, went or changed."""
+"""Parameters, buffers and constants that were tied, came, went or changed, and state that a step updates otherwise."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
-from pytest_fxgraph.compare.edits.operator_words import described_state
+from pytest_fxgraph.compare.edits.operator_words import described_state, without_numbers
+from pytest_fxgraph.compare.graph_index import GraphIndex
 
-_NUMBER = re.compile(r"\d+")
 _MOST_NAMED = 3
 # Fields that change together where a parameter becomes a buffer, or is quantized by hand.
 _TOLD_TOGETHER = frozenset({"kind", "value", "requires_grad"})
 _QUANTIZED = " as "  # "float32[8, 8] as int8 per channel"
+_UPDATE = "update."  # scope of the nodes that write the state of a step
 
 
 def changed_sharing(graph: ComparedGraph) -> Iterator[Occurrence]:
@@ -40,7 +40,7 @@ def _sharing(
         verb = f"share{'' if len(others) > 1 else 's'}"
         verb = f"now {verb}" if is_tied else f"no longer {verb}"
         kind = "tied" if is_tied else "untied"
-        key = (kind, *sorted({_NUMBER.sub("#", path) for path in [owner, *others]}))
+        key = (kind, *sorted({without_numbers(path) for path in [owner, *others]}))
         site = graph.site(others[0])
         changes = [*members.values(), *_readers(graph, {owner, *others})]
         yield Occurrence(kind, f"{named} {verb} {noun} with {owner}", key, site, changes)
@@ -65,7 +65,7 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
         quantized = _quantized(graph, path, changes)
         if quantized is not None:
             kind, text = quantized
-            yield Occurrence(kind, text, (kind, _NUMBER.sub("#", text)), site, changes)
+            yield Occurrence(kind, text, (kind, without_numbers(text)), site, changes)
             continue
         fields = {change.field for change in changes}
         if len(changes) > 1 and fields <= _TOLD_TOGETHER and "kind" in fields:
@@ -115,4 +115,40 @@ def _changed(graph: ComparedGraph, path: str, name: str, change: Change) -> tupl
         words = "is no longer" if change.obtained == "False" else "is now"
         return f"{kind} {name} {words} in the state dict", ("tensor", "persistent", change.obtained, name)
     field = "" if change.field == "value" else f" {change.field.removeprefix('config.')}"
-    return f"{kind} {name}:{field} {transition}", ("tensor", change.field, kind, name, _NUMBER.sub("#", transition))
+    return f"{kind} {name}:{field} {transition}", ("tensor", change.field, kind, name, without_numbers(transition))
+
+
+# State at the end of a training step.
+
+
+def changed_updates(graph: ComparedGraph) -> Iterator[Occurrence]:
+    """Find state that a step no longer updates, updates since now, or updates by another value."""
+    for index, lone, words in (
+        (graph.expected, graph.removed, "is no longer updated"),
+        (graph.obtained, graph.added, "is updated now"),
+    ):
+        for position, change in list(lone.items()):
+            path = _updated(index, position)
+            if path:
+                places = ([position], []) if index is graph.expected else ([], [position])
+                yield Occurrence(
+                    "update", f"{path} {words}", ("update", change.action), graph.site("", *places), [change]
+                )
+    for position, partner, changes in list(graph.pair_changes()):
+        path = _updated(graph.expected, position)
+        rewired = [change for change in changes if change.kind == "wiring"]
+        if not path or path != _updated(graph.obtained, partner) or not rewired:
+            continue
+        value, other = (index.nodes[index.inputs[at][-1]].name
+                        for index, at in ((graph.expected, position), (graph.obtained, partner)))  # fmt: skip
+        text = f"{path} is updated by %{other} in place of %{value}"
+        yield Occurrence("update", text, ("update", "value"), graph.site("", [position], [partner]), rewired)
+
+
+def _updated(index: GraphIndex, position: int) -> str:
+    """Return the path of the state that a node writes at the end of a step; "" for any other node."""
+    node, inputs = index.nodes[position], index.inputs[position]
+    if not (node.scope or "").startswith(_UPDATE) or node.target != "aten.copy_.default" or not inputs:
+        return ""
+    written = index.nodes[inputs[0]]
+    return written.target if written.op == "get_attr" else ""

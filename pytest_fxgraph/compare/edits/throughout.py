@@ -55,9 +55,7 @@ def _is_dtype(steps: _Steps) -> bool:
 
 
 def _dtype_text(steps: _Steps, changes: Sequence[Change]) -> str:
-    if not _is_dtype(steps) or len(changes) < 2:
-        return ""
-    return " -> ".join(next(iter(steps.items())))
+    return " -> ".join(next(iter(steps.items()))) if _is_dtype(steps) and len(changes) > 1 else ""
 
 
 def _batch_text(steps: _Steps, changes: Sequence[Change]) -> str:

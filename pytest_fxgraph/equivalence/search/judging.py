@@ -1,16 +1,22 @@
-"""The verdict on one input of a search: a fault of the graph, or rounding, overflow and refusals."""
+"""The verdict on one input of a search: a fault of the graph, or rounding, overflow and refusals.
+
+Refusals of the model's own code are `raise` and `assert` statements, and `torch._assert` and `torch._check`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import dis
 import io
+import os
 import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -18,12 +24,12 @@ from torch import nn
 
 from fxcore.errors import GuardError
 from fxcore.state.snapshot import Snapshot, globals_kept
+from pytest_fxgraph.captures.tracing_failure import is_users_file
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.fp64_reference import widened_arguments
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.run import InterpreterCall, RunFailure, RunSettings, run_model
-from pytest_fxgraph.equivalence.search.own_checks import has_checks_elsewhere, own_refusal
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import (
@@ -204,9 +210,9 @@ class Judge:
         """Return whether the model itself gives other values for nearly the same input, as the sine of 1e30 does."""
 
         def nearly_the_same(*args: Any, **kwargs: Any) -> Any:
-            memo = {id(each): _nudged(each) for _, each in Arguments(args, kwargs).tensors()}
-            args, kwargs = copy.deepcopy((args, kwargs), memo)
-            return model(*args, **kwargs)
+            given = Arguments(args, kwargs)
+            nudged = given.copied({id(each): _nudged(each) for _, each in given.tensors()})
+            return model(*nudged.args, **nudged.kwargs)
 
         verdict = self._compare(check, model, GraphCall(model, nearly_the_same), None)
         return isinstance(verdict, MismatchError) and any(each.kind == "value" for each in verdict.mismatches)
@@ -244,3 +250,57 @@ def _nudged(tensor: torch.Tensor) -> torch.Tensor:
 def _is_of_guard(error: BaseException | None) -> bool:
     """Return whether an error comes from a check that the graph makes and eager does not make."""
     return isinstance(error, (AssertionError, GuardError)) or _OF_GUARDS.match(str(error)) is not None
+
+
+# Refusals of the model's own code.
+
+# Functions of torch that raise if the caller's condition is not true.
+_CHECKS_OF_TORCH = ("_assert", "_check")
+
+
+def own_refusal(error: BaseException, model: Any) -> str | None:
+    """Return the place of the model's own check that raised an error, `net.py:12`; None for any other error.
+
+    An operator that cannot compute with an input checks nothing on behalf of the model, and neither does a library
+    between model and operator. The statement must stand in a package that defines a module of the model.
+    """
+    steps = list(_steps(error.__traceback__))
+    is_check = len(steps) > 1 and _is_check_of_torch(steps[-1].tb_frame)
+    while len(steps) > 1 and _is_check_of_torch(steps[-1].tb_frame):
+        steps.pop()
+    if not steps:
+        return None
+    last = steps[-1]
+    code = last.tb_frame.f_code
+    is_statement = is_check or dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
+    is_of_user = is_users_file(code.co_filename) and _package(last.tb_frame.f_globals) in _packages(model)
+    return f"{os.path.basename(code.co_filename)}:{last.tb_lineno}" if is_statement and is_of_user else None
+
+
+def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """Yield the steps of a traceback, the innermost last."""
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_check_of_torch(frame: FrameType) -> bool:
+    return _package(frame.f_globals) == "torch" and frame.f_code.co_name.startswith(_CHECKS_OF_TORCH)
+
+
+def _package(names: Any) -> str:
+    return str(names.get("__name__", "")).partition(".")[0]
+
+
+def _packages(model: Any) -> set[str]:
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    named = [type(module).__module__ for module in modules] or [str(getattr(model, "__module__", ""))]
+    return {name.partition(".")[0] for name in named} - {"torch"}
+
+
+def has_checks_elsewhere(graph: Any) -> bool:
+    """Return whether the conditions of a graph are not in the graph: Dynamo keeps them, or guards are not enforced."""
+    nodes = getattr(getattr(graph, "graph", None), "nodes", ())
+    guards = getattr(getattr(graph, "graph", None), "guards", ())
+    is_of_dynamo = any("example_value" in node.meta for node in nodes)
+    return is_of_dynamo or (bool(guards) and not getattr(guards, "are_enforced", False))

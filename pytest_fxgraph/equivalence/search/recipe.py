@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -137,18 +136,17 @@ class SearchSpace(NamedTuple):
 
     def make(self, recipe: Recipe) -> Arguments:
         """Make the arguments of a recipe."""
-        values = [*self.arguments.args, *self.arguments.kwargs.values()]
-        memo: dict[int, Any] = {id(value): value for value in values if isinstance(value, torch.nn.Module)}
+        memo = self.arguments.modules()
         for index, each in enumerate(self.tensors):
             memo[id(each.example)] = _tensor(index, each, recipe)
-        args, kwargs = copy.deepcopy((self.arguments.args, self.arguments.kwargs), memo)
-        changed: list[Any] = list(args)
+        made = self.arguments.copied(memo)
+        args = [*made.args]
         for scalar, value in zip(self.scalars, recipe.scalars, strict=True):
             if isinstance(scalar.name, int):
-                changed[scalar.name] = value
+                args[scalar.name] = value
             else:
-                kwargs[scalar.name] = value
-        return Arguments(tuple(changed), kwargs)
+                made.kwargs[scalar.name] = value
+        return Arguments(tuple(args), made.kwargs)
 
 
 def _tensor(index: int, each: TensorPlace, recipe: Recipe) -> torch.Tensor:

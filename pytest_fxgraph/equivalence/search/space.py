@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 
 from fxcore.state.storage import is_plain
-from pytest_fxgraph.document.exported_ranges import RANGES
+from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.recipe import (
     CONTEXTS,
@@ -22,6 +22,7 @@ from pytest_fxgraph.equivalence.search.recipe import (
     other_dtypes,
 )
 from pytest_fxgraph.equivalence.search.values import ValueRange
+from pytest_fxgraph.grouping import grouped
 
 Dim = tuple[int, int]  # the index of a tensor, and of one of its dimensions
 
@@ -89,8 +90,7 @@ class SpaceFinder:
             if others and time.monotonic() < self._end:
                 made = self._space.make(self._space.example())
                 drawn = _drawable(made)[index]
-                args, kwargs = copy.deepcopy((made.args, made.kwargs), {id(drawn): drawn.detach().to(others[0])})
-                self._accepts(Arguments(args, kwargs))
+                self._accepts(made.copied({id(drawn): drawn.detach().to(others[0])}))
 
     def _groups(self) -> Iterator[list[Dim]]:
         """Yield the dimensions that may change; dimensions that must agree come together."""
@@ -113,9 +113,7 @@ class SpaceFinder:
         if dims and self._can_change(dims):
             yield dims
             return
-        places: dict[int, list[Dim]] = {}
-        for dim in dims:
-            places.setdefault(dim[1], []).append(dim)
+        places = grouped(dims, itemgetter(1))
         if len(places) > 1:
             yield from (group for group in places.values() if len(group) > 1)
 
@@ -188,9 +186,9 @@ class SpaceFinder:
         self._space = self._with_values(index, values._replace(least=least, largest=taken))
 
     def _with_values(self, index: int, values: ValueRange) -> SearchSpace:
-        places = list(self._space.tensors)
-        places[index] = places[index]._replace(values=values)
-        return self._space._replace(tensors=tuple(places))
+        tensors = [*self._space.tensors]
+        tensors[index] = tensors[index]._replace(values=values)
+        return self._space._replace(tensors=tuple(tensors))
 
 
 def _drawable(arguments: Arguments) -> list[torch.Tensor]:
@@ -272,13 +270,6 @@ def _limit_of(size: Any, ranges: dict[str, Any]) -> _Limit:
     if size is None or isinstance(size, int):
         return _Limit(None)
     bounds = ranges.get(str(size))
+    least, largest = (None, None) if bounds is None else bounds_as_numbers(bounds)
     # Export writes a lower end of 2 for every size, and does not hold calls to it.
-    least = _whole(getattr(bounds, "lower", 1), 1)
-    return _Limit(str(size), 1 if least <= 2 else int(least), _whole(getattr(bounds, "upper", math.inf), math.inf))
-
-
-def _whole(bound: Any, otherwise: float) -> float:
-    try:
-        return int(bound)
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        return otherwise
+    return _Limit(str(size), 1 if least is None or least <= 2 else least, math.inf if largest is None else largest)

@@ -11,7 +11,7 @@ from torch import nn
 import fxcore
 from fixtures.shown_frames import raises_here
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.search.own_checks import own_refusal
+from pytest_fxgraph.equivalence.search.judging import own_refusal
 from pytest_fxgraph.errors import MismatchError
 
 pytest.importorskip("hypothesis")
