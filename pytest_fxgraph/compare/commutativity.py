@@ -13,8 +13,7 @@ from pytest_fxgraph.compare.graph_index import (
     input_hashes,
     user_hashes,
 )
-from pytest_fxgraph.compare.rewritten import with_inner_graphs
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord, with_inner_graphs
 from pytest_fxgraph.document.operator_table import facts_of_call
 
 

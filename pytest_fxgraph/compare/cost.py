@@ -9,7 +9,7 @@ from dataclasses import replace
 from pytest_fxgraph.budget import METRICS, Allowance, Allowances
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
-from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.literals import without_references
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.errors import LevelError
 
@@ -143,7 +143,7 @@ def _taken(counts: Counter[tuple[str, str]], described: tuple[str, str]) -> bool
 def _described(node: NodeRecord) -> tuple[str, str]:
     """Write a call without the names of its inputs, and the call's value."""
     texts = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
-    plain = [rename_references(text, dict.fromkeys(references(text), "")) for text in texts]
+    plain = map(without_references, texts)
     target = f"self.{node.target}" if node.op == "call_module" else f"{'.' * (node.op == 'call_method')}{node.target}"
     return f"{target}({', '.join(plain)})", node.value or ""
 

@@ -16,10 +16,9 @@ from typing import NamedTuple, TypeVar
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.close_numbers import are_close_contents, close_argument, without_floats
 from pytest_fxgraph.compare.graph_index import content_of, graph_index_of
-from pytest_fxgraph.compare.rewritten import texts_of, with_texts
 from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, without_sizes
 from pytest_fxgraph.document.literals import rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, texts_of, with_texts
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 
 # Brings the operands of both documents into one order before nodes are paired.

@@ -22,7 +22,6 @@ from pytest_fxgraph.compare.kernel_changes import kernel_difference
 from pytest_fxgraph.compare.node_changes import MOST_CHANGES, about_node
 from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.record_changes import add_capture_notes, note_changes
-from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.capture_notes import (
     is_of_capture,
@@ -31,7 +30,7 @@ from pytest_fxgraph.document.capture_notes import (
     without_kernels,
 )
 from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, with_inner_graphs
 from pytest_fxgraph.errors import LevelError
 
 

@@ -11,9 +11,8 @@ from pytest_fxgraph.compare.close_numbers import argument_distance
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.compare.isomorphism import Alignment, values_agree
-from pytest_fxgraph.compare.rewritten import with_texts
 from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import NodeRecord
+from pytest_fxgraph.document.model import NodeRecord, with_texts
 
 # Further changes are counted, not listed: nobody reads them, and deepdiff needs 0.4 ms for each.
 MOST_CHANGES = 200

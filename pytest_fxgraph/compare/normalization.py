@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.compare.rewritten import with_inner_graphs, with_texts
-from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.literals import without_references
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, with_inner_graphs, with_texts
 from pytest_fxgraph.document.operator_table import facts_of_call, operator_table
 
 Facts = Mapping[str, Any]
@@ -35,7 +34,7 @@ def are_spelled_alike(
     """Return whether two nodes that read the same values are one operator in two spellings."""
     calls = []
     for call, called in ((node, modules), (obtained, obtained_modules)):
-        bare = with_texts(call, lambda text: rename_references(text, dict.fromkeys(references(text), "")))
+        bare = with_texts(call, without_references)
         spelled = _normalized(bare, called)
         calls.append((spelled.op, spelled.target, spelled.args, spelled.kwargs))
     return calls[0] == calls[1]

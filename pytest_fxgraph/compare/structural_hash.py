@@ -12,10 +12,9 @@ from pytest_fxgraph.compare.expected_terms import made_paths, numbers_of_unknown
 from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, content_of, graph_index_of, storage_histories
 from pytest_fxgraph.compare.isomorphism import surrounding_hashes, unpaired_readers
 from pytest_fxgraph.compare.record_changes import code_of_note, module_records, state_records
-from pytest_fxgraph.compare.rewritten import texts_of, with_texts
 from pytest_fxgraph.compare.symbols import in_order_of_use, sorted_sizes
 from pytest_fxgraph.document.capture_notes import is_capture_note
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord, texts_of, with_texts
 from pytest_fxgraph.document.symbol_names import rename_symbols, rename_symbols_of_note
 
 

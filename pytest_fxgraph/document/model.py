@@ -10,11 +10,12 @@ each test makes anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_fxgraph.document.costs import CostBlock
+from pytest_fxgraph.document.literals import rename_references
 
 FORMAT = 3  # of golden files; any other is refused
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
@@ -120,17 +121,52 @@ def recorded_at(document: GraphDocument, level: str) -> GraphDocument:
 def without_computed_contents(document: GraphDocument) -> GraphDocument:
     """Return a document without the contents of buffers outside the state dict, as older goldens hold none."""
     state = tuple([record._replace(content=None) if record.is_computed else record for record in document.state])
-    modules = [
-        module if module.graph is None else module._replace(graph=without_computed_contents(module.graph))
-        for module in document.modules
-    ]
-    return replace(document, state=state, modules=tuple(modules))
+    return replace(with_inner_graphs(document, without_computed_contents), state=state)
 
 
 def without_code(document: GraphDocument) -> GraphDocument:
     """Return a document without its code and the code of graphs inside it."""
+    return replace(with_inner_graphs(document, without_code), code="")
+
+
+def graphs_of(document: GraphDocument) -> Iterator[GraphDocument]:
+    """Yield a document and all graphs inside its modules, at any depth."""
+    yield document
+    for module in document.modules:
+        if module.graph is not None:
+            yield from graphs_of(module.graph)
+
+
+def with_inner_graphs(document: GraphDocument, change: Callable[[GraphDocument], GraphDocument]) -> GraphDocument:
+    """Return a document whose inner graphs, one level down, went through a function."""
+    if all(module.graph is None for module in document.modules):
+        return document
     modules = [
-        module if module.graph is None else module._replace(graph=without_code(module.graph))
-        for module in document.modules
+        module if module.graph is None else module._replace(graph=change(module.graph)) for module in document.modules
     ]
-    return replace(document, code="", modules=tuple(modules))
+    return replace(document, modules=tuple(modules))
+
+
+def with_texts(node: NodeRecord, change: Callable[[str], str]) -> NodeRecord:
+    """Return a node whose arguments, keyword arguments and metadata went through a function."""
+    return node._replace(
+        args=tuple([change(text) for text in node.args]),
+        kwargs=tuple([(key, change(text)) for key, text in node.kwargs]),
+        meta=tuple([(key, change(text)) for key, text in node.meta]),
+    )
+
+
+def with_references(node: NodeRecord, names: Mapping[str, str], **changed: Any) -> NodeRecord:
+    """Return a node that names other nodes by other names, and with other changed fields; its own name stays."""
+    return node._replace(
+        args=tuple([rename_references(text, names) for text in node.args]),
+        kwargs=tuple([(key, rename_references(text, names)) for key, text in node.kwargs]) if node.kwargs else (),
+        effects=tuple([rename_references(text, names) for text in node.effects]) if node.effects else (),
+        meta=tuple([(key, rename_references(text, names)) for key, text in node.meta]) if node.meta else (),
+        **changed,
+    )
+
+
+def texts_of(node: NodeRecord) -> list[str]:
+    """List a node's value, if it is known, its arguments and its keyword arguments."""
+    return [text for text in (node.value, *node.args, *dict(node.kwargs).values()) if text is not None]

@@ -12,7 +12,7 @@ import torch
 
 from fxcore.operators.kinds import is_packet, overloads_of
 from pytest_fxgraph.compare.structural_hash import structural_hash
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord, with_inner_graphs
 from pytest_fxgraph.ranks.rank_program import RankProgram
 from pytest_fxgraph.ranks.world import ranks_text
 
@@ -78,11 +78,8 @@ def masked(document: GraphDocument) -> GraphDocument:
         )
         for node in document.nodes
     ]
-    modules = [
-        module if module.graph is None else module._replace(graph=masked(module.graph)) for module in document.modules
-    ]
     state = [record._replace(content=_MASK) if _is_maskable(record) else record for record in document.state]
-    return replace(document, nodes=tuple(nodes), modules=tuple(modules), state=tuple(state))
+    return replace(with_inner_graphs(document, masked), nodes=tuple(nodes), state=tuple(state))
 
 
 def _is_maskable(record: StateRecord) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import document_of
-from pytest_fxgraph.document.model import GraphDocument, YamlDataError
+from pytest_fxgraph.document.model import GraphDocument, YamlDataError, with_inner_graphs
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord
@@ -161,11 +161,7 @@ def _as_compared(document: GraphDocument) -> GraphDocument:
         record._replace(content=None) if record.kind == "constant" and _FLOATS.match(record.value) else record
         for record in document.state
     ]
-    modules = [
-        module if module.graph is None else module._replace(graph=_as_compared(module.graph))
-        for module in document.modules
-    ]
-    return replace(document, state=tuple(state), modules=tuple(modules))
+    return replace(with_inner_graphs(document, _as_compared), state=tuple(state))
 
 
 def _changed_counts(test: str, before: RecordedTest, after: RecordedTest) -> Iterator[ChangedCount]:

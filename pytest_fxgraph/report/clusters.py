@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.capture_notes import NOUNS
-from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.literals import without_references
 
 _DIGITS = 6
 
@@ -73,14 +73,10 @@ def cluster_key(difference: Difference, golden: str) -> str:
 
 
 def _part(change: Change) -> tuple[str, ...]:
-    texts = (_without_names(change.expected), _without_names(change.obtained))
+    texts = (without_references(change.expected), without_references(change.obtained))
     # A name that a user gave is the change itself; one that tracing gave says where it is.
     where = change.where if change.subject in ("input", "note", *NOUNS) else ""
     return (change.kind, change.action, change.subject, change.field, change.operator, where, *texts)
-
-
-def _without_names(text: str) -> str:
-    return rename_references(text, dict.fromkeys(references(text), ""))
 
 
 def key_of(parts: tuple[object, ...]) -> str:
