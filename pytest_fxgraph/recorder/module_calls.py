@@ -237,9 +237,9 @@ class ModuleCalls:
 
 
 def _document_of(graph_module: Any) -> Any:
-    from pytest_fxgraph.document.builder import build_document_of_graph
+    from pytest_fxgraph.document.builder import build_document
 
-    return build_document_of_graph(graph_module.graph, graph_module, sources=False, graphs={})
+    return build_document(graph_module, sources=False, graphs={})
 
 
 def _is_tensor(value: Any) -> bool:

@@ -198,9 +198,9 @@ def _caller(but: str = "\0") -> str:
 
 
 def _document_of(graph: Any, root: Any) -> Any:
-    from pytest_fxgraph.document.builder import build_document_of_graph
+    from pytest_fxgraph.document.builder import build_document
 
-    return build_document_of_graph(graph, root, sources=False, graphs={})  # without code
+    return build_document(root, graph=graph, sources=False, graphs={})  # without code
 
 
 def _traced(graph: Any, tracer: Any, *_: Any) -> Iterator[Any]:
