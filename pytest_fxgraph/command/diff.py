@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json([_data_of(pair, options.level) for pair in found if not pair.is_same])
     if options.output is not None:
-        _write_page(found, options, prints=not options.json)
+        _write_page(found, options)
     return SAME if all(pair.is_same for pair in found) else DIFFERENT
 
 
@@ -198,12 +198,11 @@ def _level_of(pair: _Pair, level: str | None) -> str:
     return level or (pair.difference.level if pair.difference is not None else Terms().level)
 
 
-def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: bool) -> None:
+def _write_page(found: Sequence[_Pair], options: argparse.Namespace) -> None:
     """Write the differences as a page, and print a line per golden that differs."""
     from pytest_fxgraph.draw.page import Entry, PageContent, PageGraph, page_text
     from pytest_fxgraph.goldens.store import write_whole
 
-    found = list(pairs)
     graphs: list[PageGraph] = []
     causes: list[Cause] = []
     others: dict[str, list[str]] = {}
@@ -236,4 +235,4 @@ def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: 
         others=others if len(found) > 1 or not graphs else {},
     )
     write_whole(Path(options.output), page_text(content, graphs), "page")
-    print_lines([*printed, f"wrote {options.output}"] if prints else [])
+    print_lines([*printed, f"wrote {options.output}"] if not options.json else [])

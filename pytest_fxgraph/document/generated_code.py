@@ -26,11 +26,8 @@ def with_code(document: GraphDocument, graphs: Graphs, place: Place = ()) -> Gra
 
 
 def _with_code_inside(module: ModuleRecord, graphs: Graphs, place: Place) -> ModuleRecord:
-    return (
-        module
-        if module.graph is None
-        else module._replace(graph=with_code(module.graph, graphs, (*place, module.path)))
-    )
+    inner = module.graph
+    return module if inner is None else module._replace(graph=with_code(inner, graphs, (*place, module.path)))
 
 
 def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs, place: Place = ()) -> GraphDocument:

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from pytest_fxgraph.document.model import HOOK_KEYS, PATCHED_FORWARD
-from pytest_fxgraph.document.target_names import class_name
-from pytest_fxgraph.errors import DocumentError
+from pytest_fxgraph.document.target_names import text_or_class
 
 
 def hook_config(module: torch.nn.Module, name_of: Callable[[Any], str]) -> tuple[tuple[str, str], ...]:
@@ -23,19 +22,12 @@ def hook_config(module: torch.nn.Module, name_of: Callable[[Any], str]) -> tuple
     registries = module._forward_pre_hooks, module._forward_hooks
     found = []
     for key, hooks in zip(HOOK_KEYS, registries, strict=True):
-        names = [_name(hook, name_of) for hook in hooks.values() if returns_something(hook)]
+        names = [text_or_class(hook, name_of) for hook in hooks.values() if returns_something(hook)]
         if names:
             found.append((key, f"[{', '.join(names)}]"))
     if "forward" in vars(module):
-        found.append((PATCHED_FORWARD, _name(module.forward, name_of)))
+        found.append((PATCHED_FORWARD, text_or_class(module.forward, name_of)))
     return tuple(found)
-
-
-def _name(hook: Any, name_of: Callable[[Any], str]) -> str:
-    try:
-        return name_of(hook)
-    except DocumentError:  # an object with __call__: its class is all that is the same in every run
-        return class_name(type(hook))
 
 
 def returns_something(function: Any) -> bool:

@@ -17,8 +17,7 @@ from fxcore.operators.layers import layer_traits, training_matters
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
 from pytest_fxgraph.document.constructors import NEVER, Parameter, recorded_parameters
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.document.target_names import class_name
-from pytest_fxgraph.errors import DocumentError
+from pytest_fxgraph.document.target_names import class_name, text_or_class
 
 TextOf = Callable[[Any], str]
 Config = tuple[tuple[str, str], ...]
@@ -141,7 +140,7 @@ def module_config(module: torch.nn.Module, text: TextOf, traits: ModuleTraits | 
         return known
     values_of = _constructor_values if traits.is_of_torch else _attribute_values
     values = values_of(module, traits.parameters)
-    return tuple([(name, _text_or_type(value, text)) for name, value in values])
+    return tuple([(name, text_or_class(value, text)) for name, value in values])
 
 
 def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> Config | None:
@@ -195,14 +194,6 @@ def training_flag(module: torch.nn.Module) -> bool | None:
     if traits_of(type(module)).is_of_torch and not training_matters(module):
         return None
     return bool(module.training)
-
-
-def _text_or_type(value: Any, text: TextOf) -> str:
-    try:
-        return text(value)
-    except DocumentError:
-        # Neither number nor name: the type is all that is the same in every run.
-        return class_name(type(value))
 
 
 def _constructor_values(module: torch.nn.Module, parameters: Sequence[Parameter]) -> list[tuple[str, Any]]:

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import math
 import struct
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -161,15 +161,11 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _nested_text(tensor: torch.Tensor, is_exact: bool) -> str:
-    texts = iter([_number_text(value, tensor.dtype, is_exact) for value in _numbers(tensor)])
-    return _nest(texts, list(tensor.shape))
+    return _nest(iter([_number_text(value, tensor.dtype, is_exact) for value in _numbers(tensor)]), tensor.shape)
 
 
-def _nest(texts: Iterable[str], shape: list[int]) -> str:
-    iterator = iter(texts)
-    if not shape:
-        return next(iterator)
-    return f"[{', '.join(_nest(iterator, shape[1:]) for _ in range(shape[0]))}]"
+def _nest(texts: Iterator[str], shape: Sequence[int]) -> str:
+    return f"[{', '.join(_nest(texts, shape[1:]) for _ in range(shape[0]))}]" if shape else next(texts)
 
 
 def _numbers(tensor: torch.Tensor) -> list[Any]:

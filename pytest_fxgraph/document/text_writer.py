@@ -19,15 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
-from pytest_fxgraph.document.folding import (
-    Body,
-    Items,
-    NotFoldableError,
-    Run,
-    blocks_of_level,
-    folded_lines,
-    indented,
-)
+from pytest_fxgraph.document.folding import Body, Items, NotFoldableError, Run, blocks_of_level, folded_lines, indented
 from pytest_fxgraph.document.literals import REFERENCE, references, string_text
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.document.spelling import argument_text, fact_text, fits_in_a_block, is_seen_line, key_text, raw_text

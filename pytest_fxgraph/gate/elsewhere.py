@@ -14,11 +14,10 @@ import pytest
 
 from pytest_fxgraph.gate.paths import golden_layout, started_in
 from pytest_fxgraph.goldens.files import SUFFIX, begins_like_a_golden, is_received
-from pytest_fxgraph.goldens.layout import walk_project
+from pytest_fxgraph.goldens.layout import nearest_with, walk_project
 from pytest_fxgraph.report.printable import printable_line
 
 _MOST_FOLDERS = 20_000
-_REPOSITORIES = (".git", ".hg", ".svn")
 
 # Paths of files with a golden's name, by the names of folder and file.
 _Index = dict[tuple[str, str], list[Path]]
@@ -28,7 +27,7 @@ _INDEX = pytest.StashKey[_Index]()
 def goldens_elsewhere(item: pytest.Item, golden: PurePosixPath) -> Iterator[str]:
     """Yield a line that names a golden of this test in another place, if there is one; `golden` is the missing one."""
     config = item.config
-    top = _top(config.rootpath)
+    top = nearest_with(config.rootpath, ".git", ".hg", ".svn") or config.rootpath
     if _INDEX not in config.stash:
         config.stash[_INDEX] = _index(top)
     missing = golden_layout(config).root / golden
@@ -37,14 +36,6 @@ def goldens_elsewhere(item: pytest.Item, golden: PurePosixPath) -> Iterator[str]
             place = os.path.relpath(path, started_in(config)).replace(os.sep, "/")
             yield f"  but there is {printable_line(place)}; is the rootdir right, {config.rootpath}?"
             return
-
-
-def _top(rootpath: Path) -> Path:
-    """Return the folder of the repository that a folder lies in; without one, the folder itself."""
-    for folder in (rootpath, *rootpath.parents):
-        if any((folder / name).exists() for name in _REPOSITORIES):
-            return folder
-    return rootpath
 
 
 def _index(top: Path) -> _Index:
