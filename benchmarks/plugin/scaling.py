@@ -76,13 +76,13 @@ def _steps_of_chain(size: int, step: Step) -> None:
 def _steps_of_blocks(size: int, step: Step) -> None:
     model, graphs = blocks(size), Graphs()
     traced = step("trace", lambda: trace_to_read(model))
-    document = step("document", lambda: build_document(traced.root, sources=False, graphs=graphs))
+    document = step("document", lambda: build_document(traced.root, graph=traced.graph, sources=False, graphs=graphs))
     text = step("encode", lambda: encode(document))
     if not step("match", lambda: differs_in_names_at_most(text, document)):
         raise RuntimeError("a golden does not match its own graph")
     expected = step("decode", lambda: decode(text, "golden"))
     again = trace_to_read(blocks(size, inserted=True))
-    inserted = build_document(again.root, sources=False, graphs=Graphs())
+    inserted = build_document(again.root, graph=again.graph, sources=False, graphs=Graphs())
     difference = step("compare, one insertion", lambda: compare_documents(expected, inserted))
     step("words for it", lambda: full_section(difference, expected, inserted, golden="golden", command=""))
     with tempfile.TemporaryDirectory() as folder:

@@ -123,7 +123,7 @@ class ReceivedGolden:
             stored = stored.get("rows", {}).get(self.row, {})
         if stored.get("cluster"):
             return Cause(self.name, str(stored["headline"]), cluster=str(stored["cluster"]))
-        if self.row is not None and not self._is_new_row():
+        if self.row is not None and self.row in (self._tables()[1] or {}):
             words = [line.removeprefix(f"~ {self.row}: ") for line in self.table_lines() or []]
             return Cause(self.name, "; ".join(words), tuple(words))
         difference = self.difference()
@@ -168,9 +168,6 @@ class ReceivedGolden:
             self._table_file().receive(dict.fromkeys(rows))
         else:
             GoldenStore(self.path.parent).remove(self.path.name)
-
-    def _is_new_row(self) -> bool:
-        return self.row not in (self._tables()[1] or {})
 
     def _table_file(self) -> TableFile:
         return TableFile(GoldenStore(self.golden.parent), PurePosixPath(self.golden.name), str(self.golden))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -197,17 +198,10 @@ def _shortest(value: float, packed: str | None) -> str:
     bits = struct.pack(packed, value)
     for digits in range(4, 10):
         candidate = float(f"{value:.{digits}g}")
-        if _fits(candidate, packed) and struct.pack(packed, candidate) == bits:
-            return float_text(candidate)
+        with contextlib.suppress(OverflowError):  # rounding the largest number up leaves the format
+            if struct.pack(packed, candidate) == bits:
+                return float_text(candidate)
     return float_text(value)
-
-
-def _fits(value: float, packed: str) -> bool:
-    try:
-        struct.pack(packed, value)
-    except OverflowError:  # rounding the largest number up leaves the format
-        return False
-    return True
 
 
 def _close(value: float) -> str:

@@ -118,7 +118,7 @@ def test_a_node_is_written_down_in_few_calls():
 
 def test_a_layer_is_written_down_in_few_calls():
     def work(traced):
-        build_document(traced.root, sources=False)
+        build_document(traced.root, graph=traced.graph, sources=False)
 
     assert added_calls(lambda count: to_readable_graph(layers(count)), work) < 56
 
