@@ -22,11 +22,11 @@ from pytest_fxgraph.document.folding import numbered_prefixes
 from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
 from pytest_fxgraph.document.generated_names import with_origins_of_names
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, graphs_of
-from pytest_fxgraph.document.module_hooks import hook_config
 from pytest_fxgraph.document.modules import (
     Attributes,
     CalledModule,
     ModuleTraits,
+    hook_config,
     module_config,
     parts_of,
     training_flag,

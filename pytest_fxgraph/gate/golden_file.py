@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -20,14 +21,21 @@ from pytest_fxgraph.gate.commands import accepting_command
 from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
-from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, slashed_path, within_folder
+from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, slashed_path, started_in, within_folder
 from pytest_fxgraph.goldens import files
+from pytest_fxgraph.goldens.layout import nearest_with, walk_project
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.renamed import graph_digest, may_belong
 from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
 from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import is_worker, wants_update
+
+_MOST_FOLDERS = 20_000
+
+# Paths of files with a golden's name, by the names of folder and file.
+_Index = dict[tuple[str, str], list[Path]]
+_INDEX = pytest.StashKey[_Index]()
 
 
 class GoldenFiles:
@@ -170,8 +178,6 @@ class TestFile(TestPlace):
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe the missing golden, and a golden of the test that lies elsewhere."""
-        from pytest_fxgraph.gate.elsewhere import goldens_elsewhere
-
         return (
             f"there is no golden {printable_line(self.shown)}",
             *goldens_elsewhere(self._item, self._path),
@@ -257,3 +263,51 @@ class ScriptFile(Place):
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe the missing golden."""
         return (f"there is no golden {printable_line(self.shown)}; {reason}",)
+
+
+# Where else a missing golden may lie: another rootdir, or another folder, is a common reason. The whole repository is
+# looked through, once a run, and only if a golden is missing.
+
+
+def goldens_elsewhere(item: pytest.Item, golden: PurePosixPath) -> Iterator[str]:
+    """Yield a line that names a golden of this test in another place, if there is one; `golden` is the missing one."""
+    config = item.config
+    top = nearest_with(config.rootpath, ".git", ".hg", ".svn") or config.rootpath
+    if _INDEX not in config.stash:
+        config.stash[_INDEX] = _index(top)
+    missing = golden_layout(config).root / golden
+    for path in config.stash[_INDEX].get(_key(missing), ()):
+        if path != missing and _is_of_test(path, item.path, top) and files.begins_like_a_golden(path):
+            place = os.path.relpath(path, started_in(config)).replace(os.sep, "/")
+            yield f"  but there is {printable_line(place)}; is the rootdir right, {config.rootpath}?"
+            return
+
+
+def _index(top: Path) -> _Index:
+    index: _Index = {}
+    for folder, _, names in islice(walk_project(top), _MOST_FOLDERS):
+        for name in names:
+            if name.endswith(files.SUFFIX) and not files.is_received(PurePosixPath(name)):
+                path = Path(folder, name)
+                index.setdefault(_key(path), []).append(path)
+    return index
+
+
+def _key(path: Path) -> tuple[str, str]:
+    # The digest in a name depends on where rootdir is.
+    return path.parent.name, path.name.removesuffix(files.SUFFIX).partition("~")[0]
+
+
+def _is_of_test(golden: Path, test: Path, top: Path) -> bool:
+    """Tell whether a golden can be one of a test file, for some rootdir and some golden folder, and not of another's.
+
+    Its folder is the path of its test file, if one leaves the golden folder out, wherever in it that may be.
+    """
+    parts = golden.relative_to(top).parent.parts
+    own = Path(os.path.relpath(test.with_suffix("") if test.suffix == ".py" else test, top)).parts
+    places = [(start, end) for start in range(len(parts)) for end in range(start + 1, len(parts))]
+    tested = {parts[:start] + parts[end:] for start, end in places}
+    if own in tested:
+        return True
+    # Another test file uses a golden of the same name: the golden is not this test's.
+    return not any(Path(top, *each[:-1], each[-1] + ".py").exists() for each in tested)
