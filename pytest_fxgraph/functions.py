@@ -19,7 +19,7 @@ from pytest_fxgraph.choices import ConstantForm, Level, check_options, shows_opt
 from pytest_fxgraph.compare import difference as compared
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure
-from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
@@ -118,7 +118,7 @@ def draw_graph(
     module = to_graph_module(subject, example_inputs=example_inputs, example_kwargs=example_kwargs)
     graphs: Graphs = {}
     with shapes_recorded(module, example_inputs, example_kwargs):
-        document = build_document_of_graph(module.graph, module, sources=True, graphs=graphs)
+        document = build_document(module, sources=True, graphs=graphs)
     title = type(subject).__name__ if not inspect.isfunction(subject) else subject.__name__
     text = drawn_text(with_code(document, graphs), os.fspath(path), title=title, is_full=is_full)
     write_whole(Path(path), text, "picture")

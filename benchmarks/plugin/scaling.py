@@ -19,7 +19,7 @@ from benchmarks.result import Table, verdict
 from pytest_fxgraph.captures.tracing import trace_to_read
 from pytest_fxgraph.command.main import main as command
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs
@@ -76,15 +76,13 @@ def _steps_of_chain(size: int, step: Step) -> None:
 def _steps_of_blocks(size: int, step: Step) -> None:
     model, graphs = blocks(size), Graphs()
     traced = step("trace", lambda: trace_to_read(model))
-    document = step(
-        "document", lambda: build_document_of_graph(traced.graph, traced.root, sources=False, graphs=graphs)
-    )
+    document = step("document", lambda: build_document(traced.root, graph=traced.graph, sources=False, graphs=graphs))
     text = step("encode", lambda: encode(document))
     if not step("match", lambda: differs_in_names_at_most(text, document)):
         raise RuntimeError("a golden does not match its own graph")
     expected = step("decode", lambda: decode(text, "golden"))
     again = trace_to_read(blocks(size, inserted=True))
-    inserted = build_document_of_graph(again.graph, again.root, sources=False, graphs=Graphs())
+    inserted = build_document(again.root, graph=again.graph, sources=False, graphs=Graphs())
     difference = step("compare, one insertion", lambda: compare_documents(expected, inserted))
     step("words for it", lambda: full_section(difference, expected, inserted, golden="golden", command=""))
     with tempfile.TemporaryDirectory() as folder:

@@ -6,9 +6,8 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator
-from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_json, print_answer, print_json, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
@@ -29,15 +28,15 @@ from pytest_fxgraph.report.progress import tracked
 
 _MOST_NAMED = 20  # accepted goldens
 
+HELP = "replace goldens by what pytest --fx-received wrote beside them"
+DESCRIPTION = (
+    "Without arguments: list what was received, the same difference of many goldens as one cluster; the exit status is "
+    "1 if there is something."
+)
 
-def add_accept(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "accept",
-        help="replace goldens by what pytest --fx-received wrote beside them",
-        description="Without arguments: list what was received, the same difference of many goldens as one cluster; "
-        "the exit status is 1 if there is something.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--cluster", metavar="K", help="accept all goldens of one cluster, by its key or number")
     which.add_argument(
@@ -58,10 +57,10 @@ def add_accept(commands: Any) -> None:
     )
     add_golden_dir(parser)
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     layout = golden_layout_here(options.golden_dir)
     if options.folders:
         taken = take_over(options.folders, layout)
@@ -75,10 +74,7 @@ def _run(options: argparse.Namespace) -> int:
     received = [part for each in received for part in each.parts()]
     clusters = [with_command(cluster, options.golden_dir) for cluster in clusters_of(received)]
     if options.cluster is None:
-        if options.json:
-            print_json(clusters)
-        else:
-            print_lines(_listing(clusters, layout, received))
+        print_answer(options, clusters, _listing(clusters, layout, received))
         return DIFFERENT if clusters else SAME
     chosen = chosen_cluster(clusters, options.cluster)
     if chosen is None:

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines, tell
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_output, print_json, print_lines, tell
 from pytest_fxgraph.command.replay import add_recording_options, recorded_trees
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recorder.config_flags import arguments_for, check_flags, read_flags
@@ -23,17 +22,17 @@ from pytest_fxgraph.report.printable import listed
 
 _MOST_NAMED = 8
 
+HELP = "find the commit, the environment or the flags that changed the graphs of a test"
+DESCRIPTION = (
+    "Records the tests at few of the commits between GOOD and BAD, or with few of the interpreters, and names the "
+    "first with other graphs. With --config, it names the smallest set of flags that changes the graphs here, or at "
+    "GOOD. The checkout stays as it is. The exit status is 1 if a change was found, 0 if the graphs are the same at "
+    "both ends, 2 if it cannot be told. The tests follow `--`."
+)
 
-def add_bisect(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "bisect",
-        help="find the commit, the environment or the flags that changed the graphs of a test",
-        description="Records the tests at few of the commits between GOOD and BAD, or with few of the interpreters, "
-        "and names the first with other graphs. With --config, it names the smallest set of flags that changes the "
-        "graphs here, or at GOOD. The checkout stays as it is. The exit status is 1 if a change was "
-        "found, 0 if the graphs are the same at both ends, 2 if it cannot be told. The tests follow `--`.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("good", metavar="GOOD", nargs="?", help="a revision with the graphs of before")
     parser.add_argument("bad", metavar="BAD", nargs="?", help="a later revision; default: HEAD")
     parser.add_argument(
@@ -57,12 +56,11 @@ def add_bisect(commands: Any) -> None:
         help="in place of BAD: search this flag of torch's compiler; @FILE has one flag a line",
     )
     add_recording_options(parser)
-    add_color(parser)
-    add_json(parser)
-    parser.set_defaults(run=_run)
+    add_output(parser)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     pythons = [] if options.config else _interpreters(options)
     if not options.config and bool(pythons) is (options.good is not None):
         raise RecordingError(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_fxgraph.choices import LEVELS
 from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, add_trust, golden_place
-from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, SAME, add_output, print_json, print_lines
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.model import GraphDocument
@@ -64,14 +64,12 @@ class _Pair(NamedTuple):
 
 _NO_PARTNER = f"there is nothing in {os.devnull} to compare it with"
 
+HELP = "say in words what differs between two goldens or models"
+DESCRIPTION = "The exit status is 1 if something differs."
 
-def add_diff(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "diff",
-        help="say in words what differs between two goldens or models",
-        description="The exit status is 1 if something differs.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     level = parser.add_mutually_exclusive_group()
     level.add_argument(
         "--level",
@@ -85,12 +83,11 @@ def add_diff(commands: Any) -> None:
         "-o", "--output", metavar="FILE", help="write it as a page with pictures; its name ends in .html"
     )
     add_trust(parser)
-    add_color(parser)
-    add_json(parser)
-    parser.set_defaults(run=_run)
+    add_output(parser)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     if options.output is not None and not options.output.lower().endswith(".html"):
         raise ReportError(
             f"cannot write the differences to {options.output}: they are a page; give a name that ends in .html"
@@ -103,7 +100,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print_json([_data_of(pair, options.level) for pair in found if not pair.is_same])
     if options.output is not None:
-        _write_page(found, options, prints=not options.json)
+        _write_page(found, options)
     return SAME if all(pair.is_same for pair in found) else DIFFERENT
 
 
@@ -201,12 +198,11 @@ def _level_of(pair: _Pair, level: str | None) -> str:
     return level or (pair.difference.level if pair.difference is not None else Terms().level)
 
 
-def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: bool) -> None:
+def _write_page(found: Sequence[_Pair], options: argparse.Namespace) -> None:
     """Write the differences as a page, and print a line per golden that differs."""
     from pytest_fxgraph.draw.page import Entry, PageContent, PageGraph, page_text
     from pytest_fxgraph.goldens.store import write_whole
 
-    found = list(pairs)
     graphs: list[PageGraph] = []
     causes: list[Cause] = []
     others: dict[str, list[str]] = {}
@@ -239,4 +235,4 @@ def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: 
         others=others if len(found) > 1 or not graphs else {},
     )
     write_whole(Path(options.output), page_text(content, graphs), "page")
-    print_lines([*printed, f"wrote {options.output}"] if prints else [])
+    print_lines([*printed, f"wrote {options.output}"] if not options.json else [])

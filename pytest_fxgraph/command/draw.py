@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from pytest_fxgraph.command.golden_source import add_trust, golden_place
-from pytest_fxgraph.command.output import SAME, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import SAME, add_json, print_answer
 from pytest_fxgraph.draw.formats import ENDINGS, drawn_text, ending_of
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.goldens.store import write_whole
 
+HELP = "draw a golden or model as a picture"
+DESCRIPTION = (
+    "Nodes stand in layers, in boxes by module; of blocks that repeat, the first is shown. A page (.html) opens and "
+    "closes boxes, and searches."
+)
 
-def add_draw(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "draw",
-        help="draw a golden or model as a picture",
-        description="Nodes stand in layers, in boxes by module; of blocks that repeat, the first is shown. A page "
-        "(.html) opens and closes boxes, and searches.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("--full", action="store_true", help="show every node, also those of blocks that repeat")
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help=f"the picture; its name ends in {', '.join(ENDINGS)}"
@@ -28,10 +27,10 @@ def add_draw(commands: Any) -> None:
     parser.add_argument("golden", metavar="G", help="a golden, .pt2 or .onnx file, or one at a git revision")
     add_trust(parser)
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     ending_of(options.output)
     place = golden_place(options.golden, trusts=options.trust)
     if place.is_folder or not place.files:
@@ -47,8 +46,5 @@ def _run(options: argparse.Namespace) -> int:
         )
     text = drawn_text(document, options.output, title=golden.name, is_full=options.full)
     write_whole(Path(options.output), text, "picture")
-    if options.json:
-        print_json({"wrote": options.output})
-    else:
-        print_lines([f"wrote {options.output}"])
+    print_answer(options, {"wrote": options.output}, [f"wrote {options.output}"])
     return SAME

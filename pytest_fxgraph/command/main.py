@@ -15,8 +15,8 @@ from pytest_fxgraph.command.output import FAILED, INTERRUPTED, SAME
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.printable import printable_line
 
-# A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
-# verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
+# A verb is the module of its name, with HELP, `add_arguments` and `run`. The module is imported when the command line
+# names the verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
 _VERBS = ("show", "diff", "draw", "accept", "review", "report", "replay", "bisect", "repeat", "store")
 _RUN_PYTEST = ("replay", "bisect", "repeat")  # verbs with arguments of pytest after `--`
 _COMPLETION = "completion"
@@ -127,7 +127,9 @@ def _parser(verb: str | None = None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for each in (verb,) if verb in _VERBS else _VERBS:
         module = importlib.import_module(f"pytest_fxgraph.command.{each}")
-        getattr(module, f"add_{each}")(commands)
+        of_verb = commands.add_parser(each, help=module.HELP, description=getattr(module, "DESCRIPTION", None))
+        module.add_arguments(of_verb)
+        of_verb.set_defaults(run=module.run)
     if verb not in _VERBS:
         _add_completion(commands, parser)
     return parser

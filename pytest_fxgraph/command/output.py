@@ -20,19 +20,28 @@ INTERRUPTED = 130  # as shells have it
 _COLOUR_CODES = {"bold": 1, "light": 2, "red": 31, "green": 32, "cyan": 36}
 
 
-def add_color(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--color` to a parser."""
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options `--color` and `--json` to a parser."""
     parser.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
         help="colour the output; auto, the default: on a terminal, and as NO_COLOR and FORCE_COLOR say",
     )
+    add_json(parser)
 
 
 def add_json(parser: Any) -> None:
     """Add the option `--json` to a parser or to a group of options."""
     parser.add_argument("--json", action="store_true", help="print one JSON value, for other programs")
+
+
+def print_answer(options: argparse.Namespace, value: object, lines: Iterable[str]) -> None:
+    """Print a value as JSON if the options ask for JSON; else print lines, coloured if the verb has `--color`."""
+    if options.json:
+        print_json(value)
+    else:
+        print_lines(lines, getattr(options, "color", "never"))
 
 
 def print_lines(lines: Iterable[str], color: str = "never") -> int:

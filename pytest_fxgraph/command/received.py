@@ -20,15 +20,7 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError
-from pytest_fxgraph.goldens.files import (
-    RECEIVED_SUFFIX,
-    Received,
-    golden_of_received,
-    goldens_below,
-    is_received,
-    read_received,
-    received_path,
-)
+from pytest_fxgraph.goldens import files
 from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import row_differences
@@ -53,7 +45,7 @@ class ReceivedGolden:
     @property
     def golden(self) -> Path:
         """The path of the golden that the file would replace."""
-        return golden_of_received(self.path)
+        return files.golden_of_received(self.path)
 
     @property
     def name(self) -> str:
@@ -131,7 +123,7 @@ class ReceivedGolden:
             stored = stored.get("rows", {}).get(self.row, {})
         if stored.get("cluster"):
             return Cause(self.name, str(stored["headline"]), cluster=str(stored["cluster"]))
-        if self.row is not None and not self._is_new_row():
+        if self.row is not None and self.row in (self._tables()[1] or {}):
             words = [line.removeprefix(f"~ {self.row}: ") for line in self.table_lines() or []]
             return Cause(self.name, "; ".join(words), tuple(words))
         difference = self.difference()
@@ -177,19 +169,16 @@ class ReceivedGolden:
         else:
             GoldenStore(self.path.parent).remove(self.path.name)
 
-    def _is_new_row(self) -> bool:
-        return self.row not in (self._tables()[1] or {})
-
     def _table_file(self) -> TableFile:
         return TableFile(GoldenStore(self.golden.parent), PurePosixPath(self.golden.name), str(self.golden))
 
-    def _read(self) -> Received:
-        return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
+    def _read(self) -> files.Received:
+        return files.read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
 
 
 def received_in(layout: GoldenLayout) -> list[ReceivedGolden]:
     """Return all received files of a project."""
-    return [ReceivedGolden(layout.root / path) for path in layout.goldens() if is_received(path)]
+    return [ReceivedGolden(layout.root / path) for path in layout.goldens() if files.is_received(path)]
 
 
 def take_over(folders: Iterable[str], layout: GoldenLayout) -> int:
@@ -200,9 +189,11 @@ def take_over(folders: Iterable[str], layout: GoldenLayout) -> int:
     """
     found: dict[PurePosixPath, Path] = {}
     for folder in folders:
-        paths = [path for path in goldens_below(Path(folder)) if is_received(path)]
+        paths = [path for path in files.goldens_below(Path(folder)) if files.is_received(path)]
         if not paths:
-            raise GateError(f"cannot accept from {folder}: it holds no *{RECEIVED_SUFFIX}; name the unpacked folder")
+            raise GateError(
+                f"cannot accept from {folder}: it holds no *{files.RECEIVED_SUFFIX}; name the unpacked folder"
+            )
         for path in paths:
             place = _place_of(path, Path(folder, path), layout)
             first = found.setdefault(place, Path(folder, path))
@@ -220,10 +211,10 @@ def _place_of(path: PurePosixPath, source: Path, layout: GoldenLayout) -> PurePo
     """Return the place of a received file below the golden folder: the longest end of its path that has a golden."""
     ends = [PurePosixPath(*path.parts[start:]) for start in range(len(path.parts))]
     for end in ends:
-        if (layout.root / golden_of_received(end)).is_file():
+        if (layout.root / files.golden_of_received(end)).is_file():
             return end
     for end in ends:
-        tested = layout.file_tested_by(golden_of_received(end))
+        tested = layout.file_tested_by(files.golden_of_received(end))
         if tested is not None and (layout.rootpath / tested).is_file():
             return end
     raise GateError(f"cannot accept {source}: there is no golden and no test file of its name here; change the folder")
@@ -252,9 +243,9 @@ def received_that_match(patterns: Iterable[str], layout: GoldenLayout) -> list[R
 
 def _matching(pattern: str, known: list[ReceivedGolden]) -> Iterator[ReceivedGolden]:
     for path in map(Path, {pattern, *glob.glob(pattern, recursive=True)}):
-        received = path if is_received(path) else received_path(path)
+        received = path if files.is_received(path) else files.received_path(path)
         if path.is_dir():
-            yield from (ReceivedGolden(path / each) for each in goldens_below(path) if is_received(each))
+            yield from (ReceivedGolden(path / each) for each in files.goldens_below(path) if files.is_received(each))
         elif received.is_file():
             yield ReceivedGolden(received)
     yield from (each for each in known if fnmatch.fnmatchcase(each.golden.as_posix(), pattern.replace(os.sep, "/")))

@@ -9,17 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_fxgraph.command.output import (
-    DIFFERENT,
-    FAILED,
-    SAME,
-    add_color,
-    add_json,
-    plain_data,
-    print_json,
-    print_lines,
-    tell,
-)
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_output, plain_data, print_answer, tell
 from pytest_fxgraph.errors import RecordingError, ReportError
 from pytest_fxgraph.recordings.recording import Recording
 from pytest_fxgraph.recordings.store import RecordingStore
@@ -31,16 +21,16 @@ from pytest_fxgraph.replay.revisions import Repository
 
 _FORMS = (".html", ".md", ".json")
 
+HELP = "say what a change does to every graph of a test suite"
+DESCRIPTION = (
+    "Runs the tests of the base, a commit, and the tests here, and compares all graphs that both runs made. The "
+    "checkout stays as it is. The exit status is 0 if nothing changed, 1 if something changed, 2 if it cannot be told. "
+    "Arguments of pytest follow `--`."
+)
 
-def add_replay(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "replay",
-        help="say what a change does to every graph of a test suite",
-        description="Runs the tests of the base, a commit, and the tests here, and compares all graphs that both runs "
-        "made. The checkout stays as it is. The exit status is 0 if nothing changed, 1 if something changed, 2 if it "
-        "cannot be told. Arguments of pytest follow `--`.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument(
         "base",
         metavar="BASE",
@@ -63,9 +53,7 @@ def add_replay(commands: Any) -> None:
         "-o", "--output", metavar="FILE", action="append", default=[], help="write a report, a .html, .md or .json"
     )
     add_recording_options(parser)
-    add_color(parser)
-    add_json(parser)
-    parser.set_defaults(run=_run)
+    add_output(parser)
 
 
 def add_recording_options(parser: Any) -> None:
@@ -89,7 +77,8 @@ def recorded_trees(options: argparse.Namespace, arguments: Sequence[str] = ()) -
     return RecordedTrees(suite, cache_folder(), tell, is_fresh=options.fresh), repository
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     for path in options.output:
         if not path.endswith(_FORMS):
             raise ReportError(f"cannot write the report {path}: give a name that ends in {', '.join(_FORMS)}")
@@ -97,11 +86,8 @@ def _run(options: argparse.Namespace) -> int:
         findings = findings_of(compare_recordings(before, after))
         expected = None if options.expect is None and options.expect_edit is None else options.expect_edit or ()
         unexpected = None if expected is None else findings.unexpected(expected)
-        if options.json:
-            print_json(data_of(findings, unexpected))
-        else:
-            lines = [*findings.lines(), *([""] if unexpected else []), *(unexpected or [])]
-            print_lines(lines, options.color)
+        lines = [*findings.lines(), *([""] if unexpected else []), *(unexpected or [])]
+        print_answer(options, data_of(findings, unexpected), lines)
         _write_reports(findings, unexpected, options.output)
     if findings.unknown:
         return FAILED

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, SAME, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, SAME, add_json, print_answer, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError, ReportError
 from pytest_fxgraph.goldens.files import begins_like_a_golden, is_received
@@ -18,27 +17,26 @@ from pytest_fxgraph.report.json_report import RunReport, json_text, read_record,
 from pytest_fxgraph.report.run_record import RunRecord
 from pytest_fxgraph.report.summary import counted_goldens, results_of
 
+HELP = "merge the reports of all shards into one, or name unused goldens"
+DESCRIPTION = (
+    "Takes what pytest --fx-report wrote as .json, one for each shard. Without -o, the report is printed. The exit "
+    "status is 1 if a golden or a check failed. With --unused, the goldens that no test asked for are named, one a "
+    "line, and the exit status is 1 if there are any; without reports, goldens are named whose test file is gone."
+)
 
-def add_report(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "report",
-        help="merge the reports of all shards into one, or name unused goldens",
-        description="Takes what pytest --fx-report wrote as .json, one for each shard. Without -o, the report is "
-        "printed. The exit status is 1 if a golden or a check failed. With --unused, the goldens that no test asked "
-        "for are named, one a line, and the exit status is 1 if there are any; without reports, goldens are named "
-        "whose test file is gone.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("reports", metavar="REPORT.json", nargs="*", type=Path, help="what pytest --fx-report wrote")
     parser.add_argument("--unused", action="store_true", help="name the goldens that no test of any shard asked for")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("-o", "--output", metavar="PATH", help="write to this file, a .md, instead")
     add_json(form)
     add_golden_dir(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     if options.unused:
         return _print_unused(options)
     if not options.reports:
@@ -90,10 +88,7 @@ def _print_unused(options: argparse.Namespace) -> int:
     records = [read_record(path) for path in options.reports]
     records = records or [_record_of_disk(golden_layout_here(options.golden_dir))]
     unused = [golden for golden in unused_goldens(records) if not is_received(PurePosixPath(golden))]
-    if options.json:
-        print_json(unused)
-    else:
-        print_lines(unused)
+    print_answer(options, unused, unused)
     return DIFFERENT if unused else SAME
 
 

@@ -6,10 +6,9 @@ import argparse
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from pytest_fxgraph.command.accept import with_command
-from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_output, print_json, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
@@ -39,24 +38,23 @@ _KEYS = {
     "?": "show this help",
 }
 
+HELP = "go through what pytest --fx-received wrote: accept, reject or skip"
+DESCRIPTION = (
+    "Goldens that differ in the same way are shown and decided together. A decision takes effect at once, so nothing "
+    "is lost by Ctrl-C. The exit status is 1 if something is left to decide. Keys: "
+    + "; ".join(f"{key} {what}" for key, what in _KEYS.items())
+)
 
-def add_review(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "review",
-        help="go through what pytest --fx-received wrote: accept, reject or skip",
-        description="Goldens that differ in the same way are shown and decided together. A decision takes effect at "
-        "once, so nothing is lost by Ctrl-C. The exit status is 1 if something is left to decide. Keys: "
-        + "; ".join(f"{key} {what}" for key, what in _KEYS.items()),
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("patterns", metavar="GLOB", nargs="*", default=[], help="review these goldens alone")
     add_golden_dir(parser)
-    add_color(parser)
-    add_json(parser)
-    parser.set_defaults(run=_run)
+    add_output(parser)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     layout = golden_layout_here(options.golden_dir)
     received = received_that_match(options.patterns, layout) if options.patterns else received_in(layout)
     parts = [part for each in received for part in each.parts()]

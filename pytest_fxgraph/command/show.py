@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, add_trust, golden_place
-from pytest_fxgraph.command.output import SAME, add_color, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import SAME, add_output, print_json, print_lines
 from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.goldens.table_rows import table_lines
@@ -22,15 +21,14 @@ _ABSENT = {
     'a test with fx_golden(level="cost", example_inputs=...) records them',
 }
 
+HELP = "print goldens and models as people read them"
+DESCRIPTION = (
+    "Prints nodes, modules and state. With --code or --cost, goldens of a folder without code or costs are left out."
+)
 
-def add_show(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "show",
-        help="print goldens and models as people read them",
-        description="Prints nodes, modules and state. With --code or --cost, goldens of a folder without code or "
-        "costs are left out.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--code", action="store_true", help="print the generated code instead of the nodes")
     part.add_argument("--cost", action="store_true", help="print the costs of the graph, a line per module")
@@ -39,12 +37,11 @@ def add_show(commands: Any) -> None:
         "goldens", metavar="G", nargs="+", help="a golden, .pt2 or .onnx file, folder, or one at a git revision"
     )
     add_trust(parser)
-    add_color(parser)
-    add_json(parser)
-    parser.set_defaults(run=_run)
+    add_output(parser)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
     part = "code" if options.code else "cost" if options.cost else "graph"
     if options.json:
         found = [

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from pytest_fxgraph.command.output import SAME, add_json, print_json, print_lines
+from pytest_fxgraph.command.output import SAME, add_json, print_answer
 from pytest_fxgraph.recordings.place import StoredFile
 from pytest_fxgraph.recordings.recording import Recording
 from pytest_fxgraph.recordings.store import INDEX, RecordingStore, graph_files, removals
@@ -18,12 +18,11 @@ from pytest_fxgraph.report.printable import counted, listed
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MOST_NAMED = 5
 
+HELP = "show what pytest --fx-record has kept at a place, or remove what is old"
 
-def add_store(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "store", help="show what pytest --fx-record has kept at a place, or remove what is old"
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="runs, tests, graphs and sizes of a recording")
     prune = actions.add_parser(
@@ -35,10 +34,15 @@ def add_store(commands: Any) -> None:
     )
     prune.add_argument("--older-than", metavar="AGE", type=_age, required=True, help="30d, 12h or 2w")
     prune.add_argument("--dry-run", action="store_true", help="print the files, and remove none")
-    for each, run in ((show, _show), (prune, _prune)):
+    for each, act in ((show, _show), (prune, _prune)):
         each.add_argument("place", metavar="PLACE", help="a folder, or a URL such as s3://bucket/main")
         add_json(each)
-        each.set_defaults(run=run)
+        each.set_defaults(act=act)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
+    return int(options.act(options))
 
 
 def _age(text: str) -> float:
@@ -50,10 +54,7 @@ def _age(text: str) -> float:
 
 def _show(options: argparse.Namespace) -> int:
     facts = _facts(RecordingStore(options.place))
-    if options.json:
-        print_json(facts)
-    else:
-        print_lines(_words(facts))
+    print_answer(options, facts, _words(facts))
     return SAME
 
 
@@ -105,12 +106,11 @@ def _prune(options: argparse.Namespace) -> int:
     if not options.dry_run:
         for each in found:
             each.remove()
-    if options.json:
-        print_json({"is_dry_run": options.dry_run, "removed": names, "bytes": _size(files)})
-        return SAME
+    data = {"is_dry_run": options.dry_run, "removed": names, "bytes": _size(files)}
     verb, sum_verb = ("would remove", "would free") if options.dry_run else ("removed", "freed")
     lines = [f"{verb} {name} ({_shown_size(file.size)})" for name, file in zip(names, files, strict=True)]
-    print_lines([*lines, f"{sum_verb} {_shown_size(_size(files))} in {counted(len(files), 'file')}"])
+    total = f"{sum_verb} {_shown_size(_size(files))} in {counted(len(files), 'file')}"
+    print_answer(options, data, [*lines, total])
     return SAME
 
 

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pytest_fxgraph.document.literals import QUOTED, without_names
+from pytest_fxgraph.document.literals import QUOTED, without_references
 
 _DIGITS = 4
 _OF_THE_LARGEST = 1e-6
@@ -38,7 +38,7 @@ def close_argument(expected: str, obtained: str) -> str:
     contents = _contents(expected, obtained)
     if contents is not None:
         return expected if are_close_contents(*contents) else obtained
-    if without_floats(without_names(expected)) != without_floats(without_names(obtained)):
+    if without_floats(without_references(expected)) != without_floats(without_references(obtained)):
         return obtained
     is_close = all(map(_is_close_argument, floats, obtained_floats))
     return _with_floats(obtained, floats) if is_close else obtained

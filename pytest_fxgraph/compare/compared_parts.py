@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_fxgraph.document.capture_notes import without_kernels
 from pytest_fxgraph.document.literals import references
-from pytest_fxgraph.document.model import GraphDocument, Pairs, texts_of, with_inner_graphs
+from pytest_fxgraph.document.model import GraphDocument, graphs_of, texts_of, with_inner_graphs
 from pytest_fxgraph.document.spelling import split_at
 
 # torch.export's `module()` checks by this module what the notes on ranges say.
@@ -34,7 +34,7 @@ def as_compared(document: GraphDocument, kept: frozenset[str] = frozenset()) -> 
     return replace(document, nodes=tuple([node._replace(meta=_in_order(node.meta)) for node in document.nodes]))
 
 
-def _in_order(meta: Pairs) -> Pairs:
+def _in_order(meta: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted([(key, _with_sorted_keys(text)) for key, text in meta]))
 
 
@@ -65,8 +65,8 @@ def _read_paths(document: GraphDocument) -> frozenset[str]:
 
 def _made_paths(document: GraphDocument) -> frozenset[str]:
     """Return the paths of tensors with generated names, also in inner graphs."""
-    inner = [_made_paths(module.graph) for module in document.modules if module.graph is not None]
-    return frozenset(record.path for record in document.state if record.name_from is not None).union(*inner)
+    records = (record for graph in graphs_of(document) for record in graph.state)
+    return frozenset(record.path for record in records if record.name_from is not None)
 
 
 def _read_names(document: GraphDocument) -> set[str]:

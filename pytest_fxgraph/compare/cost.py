@@ -8,7 +8,7 @@ from dataclasses import replace
 from pytest_fxgraph.budget import METRICS, Allowance, Allowances
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
-from pytest_fxgraph.document.literals import without_names
+from pytest_fxgraph.document.literals import without_references
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.errors import LevelError
 from pytest_fxgraph.grouping import grouped, without
@@ -133,7 +133,7 @@ def _described(node: NodeRecord) -> tuple[str, str]:
     """Write a call without the names of its inputs, and the call's value."""
     texts = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
     target = f"self.{node.target}" if node.op == "call_module" else f"{'.' * (node.op == 'call_method')}{node.target}"
-    return f"{target}({', '.join(map(without_names, texts))})", node.value or ""
+    return f"{target}({', '.join(map(without_references, texts))})", node.value or ""
 
 
 def _with_cost(text: str, cost: CostRecord | None) -> str:

@@ -30,7 +30,7 @@ from pytest_fxgraph.document.capture_notes import (
     refuse_without_kernels,
     without_kernels,
 )
-from pytest_fxgraph.document.literals import references, rename_references, without_names
+from pytest_fxgraph.document.literals import references, rename_references, without_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, with_inner_graphs
 from pytest_fxgraph.errors import LevelError
 
@@ -306,7 +306,7 @@ def _sections_of_graph(document: GraphDocument) -> dict[str, _Described]:
         "inputs": {node.target: ({"default": ", ".join(node.args)}, [node.value]) for node in inputs},
         "outputs": {
             f"output_{n}" if n else "output": (
-                {"args": [*map(without_names, node.args)]},
+                {"args": [*map(without_references, node.args)]},
                 [node.value, *map(values.get, names)],
             )
             for n, (node, names) in enumerate(zip(outputs, read, strict=True))

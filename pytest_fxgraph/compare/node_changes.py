@@ -12,7 +12,7 @@ from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex, access_epochs
 from pytest_fxgraph.compare.isomorphism import Alignment, same_storage_order, values_agree
 from pytest_fxgraph.compare.sequence_alignment import longest_increasing
-from pytest_fxgraph.document.literals import references, rename_references, without_names
+from pytest_fxgraph.document.literals import references, rename_references, without_references
 from pytest_fxgraph.document.model import NodeRecord, with_texts
 
 # Further changes are counted, not listed: nobody reads them, and deepdiff needs 0.4 ms for each.
@@ -141,7 +141,7 @@ class NodeComparison:
         names, obtained_names = references(found.expected), references(found.obtained)
         if not names:
             return False
-        if without_names(found.expected.replace(_REMOVED, "")) != without_names(found.obtained):
+        if without_references(found.expected.replace(_REMOVED, "")) != without_references(found.obtained):
             return False
         is_removed = [name in self._passed_by and f"%{name}{_REMOVED}" in found.expected for name in names]
         pairs = zip(names, obtained_names, is_removed, strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.document.literals import without_names
+from pytest_fxgraph.document.literals import without_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, with_inner_graphs, with_texts
 from pytest_fxgraph.document.operator_table import facts_of_call, operator_table
 
@@ -29,7 +29,7 @@ def are_one_operator(*calls: tuple[NodeRecord, Mapping[str, ModuleRecord]]) -> b
     """Return whether nodes, each given with the modules of its graph, are one operator if they read the same values."""
     spellings = set()
     for call, called in calls:
-        bare = with_texts(call, without_names)
+        bare = with_texts(call, without_references)
         spelled = _normalized(bare, called)
         spellings.add((spelled.op, spelled.target, spelled.args, spelled.kwargs))
     return len(spellings) == 1

@@ -47,10 +47,7 @@ class ArgumentTexts:
     """Writes arguments; `references` maps each node that may be read to its `%name` and grows from outside."""
 
     def __init__(
-        self,
-        node_type: type | None,
-        constants: str = "exact",
-        own_name: Callable[[Any], str | None] | None = None,
+        self, node_type: type | None, constants: str = "exact", own_name: Callable[[Any], str | None] | None = None
     ) -> None:
         self.references: dict[Any, str] = {}
         self.names = TargetNames(self.text, own_name)

@@ -21,12 +21,12 @@ from pytest_fxgraph.document.exported_ranges import range_notes
 from pytest_fxgraph.document.folding import numbered_prefixes
 from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
 from pytest_fxgraph.document.generated_names import with_origins_of_names
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
-from pytest_fxgraph.document.module_hooks import hook_config
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, graphs_of
 from pytest_fxgraph.document.modules import (
     Attributes,
     CalledModule,
     ModuleTraits,
+    hook_config,
     module_config,
     parts_of,
     training_flag,
@@ -75,10 +75,12 @@ class _Options:
 def build_document(
     graph_module: Any,
     *,
+    graph: Any = None,
     constants: str = "exact",
     sources: bool = True,
     own_name: OwnName | None = None,
     meta: Sequence[str] = (),
+    graphs: Graphs | None = None,
 ) -> GraphDocument:
     """Describe a graph module of fxcore or torch.fx as plain data, the same in every run, process and torch version.
 
@@ -86,32 +88,14 @@ def build_document(
     of the model's source are left out, which is faster. `own_name` is asked first for the names of functions that
     the graph calls; None leaves the name to us. `meta` names metadata of nodes that is to be part of the document.
     What has no stable text, and metadata that no node has, is a DocumentError.
-    """
-    options = _Options(constants, sources, own_name, meta)
-    with gc_paused():  # none of tens of thousands of fresh records is garbage
-        graphs: Graphs = {}
-        document = _DocumentBuilder(graph_module, options, graphs).only_document()
-        return with_code(document, graphs)
 
-
-def build_document_of_graph(
-    graph: Any,
-    root: torch.nn.Module,
-    *,
-    constants: str = "exact",
-    sources: bool = True,
-    own_name: OwnName | None = None,
-    meta: Sequence[str] = (),
-    graphs: Graphs | None = None,
-) -> GraphDocument:
-    """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`.
-
-    If a dict for `graphs` is given, the document is without code, and `with_code` can add it later from that dict.
+    A `graph` that has no module of its own is given beside the module that its paths start at. If a dict for `graphs`
+    is given, the document is without code, and `with_code` can add it later from that dict.
     """
     options = _Options(constants, sources, own_name, meta)
     found: Graphs = {} if graphs is None else graphs
-    with gc_paused():
-        document = _DocumentBuilder(root, options, found, graph=graph).only_document()
+    with gc_paused():  # none of tens of thousands of fresh records is garbage
+        document = _DocumentBuilder(graph_module, options, found, graph=graph).only_document()
         return document if graphs is not None else with_code(document, found)
 
 
@@ -487,15 +471,12 @@ def _earlier(other: Any, own: int, positions: Mapping[Any, int], references: Map
 
 def _check_metadata(asked: Sequence[str], document: GraphDocument, nodes: Iterable[Any]) -> None:
     """Refuse metadata that no node has, here or in a nested graph: its name is most likely misspelt."""
-    missing = set(asked) - _metadata_in(document) if asked else ()
+    if not asked:
+        return
+    missing = set(asked).difference(key for each in graphs_of(document) for node in each.nodes for key, _ in node.meta)
     if missing:
         known = sorted({str(key) for node in nodes for key in node.meta})
         raise DocumentError(
             f"meta: no node has the metadata {', '.join(map(repr, sorted(missing)))}; "
             f"nodes of this graph have {', '.join(known) or 'none'}"
         )
-
-
-def _metadata_in(document: GraphDocument) -> set[str]:
-    found = {key for node in document.nodes for key, _ in node.meta}
-    return found.union(*(_metadata_in(module.graph) for module in document.modules if module.graph is not None))

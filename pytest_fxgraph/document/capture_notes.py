@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, texts_of, with_inner_graphs
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, graphs_of, texts_of, with_inner_graphs
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 from pytest_fxgraph.errors import CaptureError, LevelError
 
@@ -46,15 +46,17 @@ def finding_in_words(kind: str, remark: str, *, is_added: bool) -> str:
 
 def capture_notes(module: Any) -> tuple[str, ...]:
     """Return the notes that a capture left on a graph module."""
-    meta = getattr(module, "meta", None)
-    return tuple(meta.get(NOTES, ())) if isinstance(meta, dict) else ()
+    return tuple(_meta_of(module).get(NOTES, ()))
 
 
 def places_of_notes(module: Any) -> Mapping[str, str]:
     """Return the lines of the user's code that a capture's notes are about, by note."""
+    return dict(_meta_of(module).get(PLACES_OF_NOTES, {}))
+
+
+def _meta_of(module: Any) -> dict[str, Any]:
     meta = getattr(module, "meta", None)
-    places: Mapping[str, str] = meta.get(PLACES_OF_NOTES, {}) if isinstance(meta, dict) else {}
-    return places
+    return meta if isinstance(meta, dict) else {}
 
 
 def graphs_of_capture(module: Any) -> dict[str, Any]:
@@ -140,8 +142,7 @@ def canonical_symbols(document: GraphDocument) -> GraphDocument:
 
 
 def _numbered(graph: GraphDocument, symbols: set[str], counts: Counter[str]) -> dict[str, str]:
-    texts: list[str] = []
-    _add_texts(graph, texts)
+    texts = [text for inner in graphs_of(graph) for text in _texts_in(inner)]
     used = dict.fromkeys(word for text in texts for word in WORD.findall(text) if word in symbols)
     names = {}
     for symbol in used:
@@ -151,13 +152,8 @@ def _numbered(graph: GraphDocument, symbols: set[str], counts: Counter[str]) -> 
     return names
 
 
-def _add_texts(graph: GraphDocument, texts: list[str]) -> None:
-    for node in graph.nodes:
-        texts += texts_of(node)
-    texts += graph.notes
-    for record in graph.modules:
-        if record.graph is not None:
-            _add_texts(record.graph, texts)
+def _texts_in(graph: GraphDocument) -> list[str]:
+    return [*(text for node in graph.nodes for text in texts_of(node)), *graph.notes]
 
 
 def _renamed(graph: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
@@ -165,15 +161,11 @@ def _renamed(graph: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
         return graph
     nodes = [
         node._replace(
-            args=_texts(node.args, names),
+            args=tuple([rename_symbols(text, names) for text in node.args]),
             kwargs=tuple([(key, rename_symbols(text, names)) for key, text in node.kwargs]),
             value=None if node.value is None else rename_symbols(node.value, names),
         )
         for node in graph.nodes
     ]
     notes = tuple([rename_symbols_of_note(note, names) for note in graph.notes])
-    return with_inner_graphs(replace(graph, nodes=tuple(nodes), notes=notes), lambda inner: _renamed(inner, names))
-
-
-def _texts(texts: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple([rename_symbols(text, names) for text in texts])
+    return replace(with_inner_graphs(graph, lambda inner: _renamed(inner, names)), nodes=tuple(nodes), notes=notes)

@@ -3,19 +3,15 @@
 `constructors.json` has the parameters of torch's modules as the oldest torch that is served knows them, and is part of
 the format of goldens: these are said, in this order, whatever a newer torch does to its constructors. A parameter that
 is not in the table is said only where it is not at its default, since another torch may not know it; one that a newer
-torch has dropped is said at the default that it had. `python -m pytest_fxgraph.document.constructors` writes the table.
+torch has dropped is said at the default that it had. `python -m fixtures.constructor_table` writes the table.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import inspect
 import json
-import pkgutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,17 +20,13 @@ import torch
 from pytest_fxgraph.document.target_names import class_name
 
 TABLE = Path(__file__).with_name("constructors.json")
-OLDEST_TORCH = "2.6"  # which the table is made from; another one changes goldens
-# Where the modules of the table are defined.
-FOLDERS = ("torch.nn", "torch.ao.nn", "torch.ao.quantization")
-
 # Parameters that say where and in which precision the state is made; the state itself says the second.
 _NOT_CONFIGURATION = frozenset({"self", "device", "dtype"})
 # Parameters that a class keeps under another name, by which they are said; they came into goldens late.
 _KEPT_AS = {("torch.nn.PairwiseDistance", "p"): "norm"}
 # In place of a value that none equals.
 NEVER = object()
-_KEYWORDS_FOLLOW = "*"
+KEYWORDS_FOLLOW = "*"  # in the table: later parameters are given by keyword alone
 
 
 class Parameter(NamedTuple):
@@ -48,7 +40,7 @@ class Parameter(NamedTuple):
 
 def recorded_parameters(cls: type) -> tuple[Parameter, ...]:
     """List what a golden says of a class of torch: the parameters in the table, and then those it does not know."""
-    kind, installed = class_name(cls), _constructor_of(cls)
+    kind, installed = class_name(cls), constructor_parameters(cls)
     known = parameters_in_table(kind)
     if not known:  # one that is made while running, as for a parametrization, or that a newer torch derives
         inherited = next(filter(None, (parameters_in_table(class_name(base)) for base in cls.__mro__)), {})
@@ -74,10 +66,10 @@ def parameters_in_table(kind: str) -> dict[str, tuple[Any, Any]]:
     by_keyword = False
     for text in _table().get(kind, ()):
         name, _, default = text.partition("=")
-        if name == _KEYWORDS_FOLLOW:
+        if name == KEYWORDS_FOLLOW:
             by_keyword = True
             continue
-        value = _value_of(default)
+        value = literal_of(default)
         goes_unsaid = by_keyword or value is None or value is False or (kind, name) in _KEPT_AS
         found[name] = (value, value if goes_unsaid else NEVER)
     return found
@@ -89,14 +81,15 @@ def _table() -> dict[str, list[str]]:
     return table
 
 
-def _value_of(text: str) -> Any:
+def literal_of(text: str) -> Any:
+    """Return the value of a default as the table spells it; NEVER for a function, or without a default."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
-        return NEVER  # a function, or no default
+        return NEVER
 
 
-def _constructor_of(cls: type) -> dict[str, inspect.Parameter]:
+def constructor_parameters(cls: type) -> dict[str, inspect.Parameter]:
     """Return a constructor's parameters; where it only hands on `*args`, those of its bases too."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
@@ -115,57 +108,3 @@ def _constructor_of(cls: type) -> dict[str, inspect.Parameter]:
 
 def _takes_any(parameter: inspect.Parameter) -> bool:
     return parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-
-
-# The table.
-
-
-def table_text() -> str:
-    """Return the table as its file has it: one class a line, sorted."""
-    lines = [f"{json.dumps(kind)}: {json.dumps(texts)}" for kind, texts in sorted(table_of_installed_torch().items())]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def table_of_installed_torch() -> dict[str, list[str]]:
-    """List the parameters of each class of modules that the installed torch has, as the table spells them."""
-    return {class_name(cls): list(_parameter_texts(cls)) for cls in _classes_of_torch()}
-
-
-def _parameter_texts(cls: type) -> Iterator[str]:
-    by_keyword = False
-    for name, parameter in _constructor_of(cls).items():
-        if parameter.kind is parameter.KEYWORD_ONLY and not by_keyword:
-            by_keyword = True
-            yield _KEYWORDS_FOLLOW
-        default = parameter.default
-        if default is parameter.empty:
-            yield name
-        else:
-            yield f"{name}={default!r}" if _value_of(repr(default)) is not NEVER else f"{name}=?"
-
-
-def _classes_of_torch() -> set[type]:
-    for folder in FOLDERS:
-        for found in pkgutil.walk_packages(importlib.import_module(folder).__path__, f"{folder}."):
-            importlib.import_module(found.name)
-    return {cls for cls in _derived_from(torch.nn.Module) if cls.__module__.startswith(tuple(f"{f}." for f in FOLDERS))}
-
-
-def _derived_from(cls: type) -> Iterator[type]:
-    derived: type
-    for derived in cls.__subclasses__():
-        yield derived
-        yield from _derived_from(derived)
-
-
-def main() -> int:
-    """Write the table; return 1 where the installed torch is not the one that it is made from."""
-    if not torch.__version__.startswith(f"{OLDEST_TORCH}."):
-        print(f"the table is made from torch {OLDEST_TORCH}, and this is {torch.__version__}: install that one")
-        return 1
-    TABLE.write_text(table_text(), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

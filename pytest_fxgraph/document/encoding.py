@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pytest_fxgraph.document.code_folding import code_in_blocks
 from pytest_fxgraph.document.folding import indented
-from pytest_fxgraph.document.model import FORMAT, MOST_RECORDS, GraphDocument
+from pytest_fxgraph.document.model import FORMAT, MOST_RECORDS, GraphDocument, graphs_of
 from pytest_fxgraph.document.text_writer import code_lines, folded_graph, graph_lines, sections, titled
 from pytest_fxgraph.errors import DocumentError
 
@@ -22,7 +22,7 @@ def encode(document: GraphDocument, *, folds_code: bool = False) -> str:
     keeps the names that tracing gave. With `folds_code`, the code is folded along with the blocks. Raises DocumentError
     for a document that is too large.
     """
-    count = _records_in(document)
+    count = sum([len(graph.nodes) + len(graph.modules) + len(graph.state) for graph in graphs_of(document)])
     if count > MOST_RECORDS:
         raise DocumentError(
             f"cannot write down a graph of {count:,} nodes, modules and tensors: a golden holds {MOST_RECORDS:,} "
@@ -50,11 +50,6 @@ def _sections(document: GraphDocument, folds: bool, folds_code: bool) -> Iterato
     if document.code:
         code = document.code if folded is None else code_in_blocks(document, folded, folds=folds_code)
         yield "code", code_lines(code)
-
-
-def _records_in(document: GraphDocument) -> int:
-    inner = sum([_records_in(module.graph) for module in document.modules if module.graph is not None])
-    return len(document.nodes) + len(document.modules) + len(document.state) + inner
 
 
 def _block(title: str, lines: list[str]) -> list[str]:

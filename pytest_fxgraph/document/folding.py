@@ -78,6 +78,7 @@ class Items(ABC, Generic[_Context, _Inside]):
         stretches = [(place, len(list(items))) for place, items in groupby(places)]
         self._starts = [0, *accumulate([count for _, count in stretches])]
         self._prefixes = [numbered_prefixes(place or "") for place, _ in stretches]
+        self._bodies: dict[Run, Body[_Inside]] = {}  # blocks in a block without a shared body are tried again
 
     def runs(self, start: int, stop: int, number: int) -> list[Run]:
         """Return the runs of each path that ends in the number with this place in a module path, 0 for the first."""
@@ -96,8 +97,14 @@ class Items(ABC, Generic[_Context, _Inside]):
     def lines(self, start: int, stop: int, context: _Context) -> Iterable[str]:
         """Write items that stand together and are in no block of this level."""
 
-    @abstractmethod
     def body(self, run: Run) -> Body[_Inside]:
+        """Return the lines of a block, written once."""
+        if run not in self._bodies:
+            self._bodies[run] = self.new_body(run)
+        return self._bodies[run]
+
+    @abstractmethod
+    def new_body(self, run: Run) -> Body[_Inside]:
         """Write the lines of a block."""
 
     @abstractmethod

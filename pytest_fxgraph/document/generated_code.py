@@ -26,11 +26,8 @@ def with_code(document: GraphDocument, graphs: Graphs, place: Place = ()) -> Gra
 
 
 def _with_code_inside(module: ModuleRecord, graphs: Graphs, place: Place) -> ModuleRecord:
-    return (
-        module
-        if module.graph is None
-        else module._replace(graph=with_code(module.graph, graphs, (*place, module.path)))
-    )
+    inner = module.graph
+    return module if inner is None else module._replace(graph=with_code(inner, graphs, (*place, module.path)))
 
 
 def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs, place: Place = ()) -> GraphDocument:
@@ -56,7 +53,8 @@ def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs
 
 def _code_of(graph: Any, module: Any) -> str:
     try:
-        if has_groups() and _names_groups(graph):
+        # A group of processes has another name on each rank.
+        if has_groups() and any(with_named_group(node, ProcessGroupTexts())[0] != node.args for node in graph.nodes):
             return str(_copy(graph).python_code("self").src)
         if getattr(module, "graph", None) is graph and hasattr(type(module), "code"):
             return str(attribute_of(module, "code"))
@@ -83,11 +81,6 @@ def _renamed_code(graph: Any, document: GraphDocument, named: GraphDocument) -> 
     if len({node.name for node in copied.nodes}) != len(copied.nodes):  # a hook took nodes out of the document
         return None
     return _tidy(copied.python_code("self").src)
-
-
-def _names_groups(graph: Any) -> bool:
-    """Tell whether a call of a graph names a group of processes, which has another name on each rank."""
-    return any(with_named_group(node, ProcessGroupTexts())[0] != node.args for node in graph.nodes)
 
 
 def copied_graph(graph: Any, arguments: Callable[[Any], Any] | None, texts: Mapping[Any, str] | None = None) -> Any:

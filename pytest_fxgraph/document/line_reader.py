@@ -180,13 +180,12 @@ def _told_records(facts: Sequence[str], words: Sequence[str]) -> dict[str, str]:
     for fact in facts:
         text = fact.strip()
         word = next((each for each in words if text == each or text.startswith(f"{each} ")), None)
-        if word is None:
+        rest = text[len(word or "") :].strip()
+        if word is None or (word in _WITH_A_TEXT) != bool(rest):
             raise YamlDataError(f"{text[:60]!r} is none of: {', '.join(words)}")
         if word in told:
             raise YamlDataError(f"{word!r} stands there twice")
-        told[word] = text[len(word) :].strip()
-        if (word in _WITH_A_TEXT) != bool(told[word]):
-            raise YamlDataError(f"{text[:60]!r} is none of: {', '.join(words)}")
+        told[word] = rest
     return told
 
 

@@ -25,12 +25,12 @@ def string_text(value: str) -> str:
     """Quote a string; everything that is not printable ASCII is escaped as Python would read it back."""
     if _NEEDS_NO_ESCAPE.match(value):
         return f'"{value}"'
-    return '"' + "".join(map(_escaped, value)) + '"'
+    return '"' + "".join(map(escaped, value)) + '"'
 
 
 def bytes_text(value: bytes) -> str:
     """Quote bytes."""
-    inner = "".join(_escaped(chr(byte)) if byte < 0x7F else f"\\x{byte:02x}" for byte in value)
+    inner = "".join(escaped(chr(byte)) if byte < 0x7F else f"\\x{byte:02x}" for byte in value)
     return f'b"{inner}"'
 
 
@@ -72,12 +72,13 @@ def rename_references(text: str, mapping: Mapping[str, str]) -> str:
     return REFERENCE.sub(lambda found: "%" + mapping.get(found[1], found[1]) if found[1] else found[0], text)
 
 
-def without_names(text: str) -> str:
-    """Return a text with `%` alone in place of its references."""
+def without_references(text: str) -> str:
+    """Give a text without the names that it refers to: each reference is a lone `%`."""
     return rename_references(text, dict.fromkeys(references(text), ""))
 
 
-def _escaped(character: str) -> str:
+def escaped(character: str) -> str:
+    """Return a character as it stands in a quoted text, for example `\\x1b`."""
     code = ord(character)
     if character in _ESCAPES:
         return _ESCAPES[character]

@@ -10,11 +10,12 @@ each test makes anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_fxgraph.document.costs import CostBlock
+from pytest_fxgraph.document.literals import rename_references
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -154,3 +155,22 @@ def without_computed_contents(document: GraphDocument) -> GraphDocument:
 def without_code(document: GraphDocument) -> GraphDocument:
     """Return a document without its code and the code of graphs inside it."""
     return with_inner_graphs(replace(document, code=""), without_code)
+
+
+def graphs_of(document: GraphDocument) -> Iterator[GraphDocument]:
+    """Yield a document and all graphs inside its modules, at any depth."""
+    yield document
+    for module in document.modules:
+        if module.graph is not None:
+            yield from graphs_of(module.graph)
+
+
+def with_references(node: NodeRecord, names: Mapping[str, str], **changed: Any) -> NodeRecord:
+    """Return a node that names other nodes by other names, and with other changed fields; its own name stays."""
+    return node._replace(
+        args=tuple([rename_references(text, names) for text in node.args]),
+        kwargs=tuple([(key, rename_references(text, names)) for key, text in node.kwargs]) if node.kwargs else (),
+        effects=tuple([rename_references(text, names) for text in node.effects]) if node.effects else (),
+        meta=tuple([(key, rename_references(text, names)) for key, text in node.meta]) if node.meta else (),
+        **changed,
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import marshal
 import re
+import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +18,8 @@ import torch
 from fxcore.operators.layers import layer_traits, training_matters
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
 from pytest_fxgraph.document.constructors import NEVER, Parameter, recorded_parameters
-from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.document.target_names import class_name
-from pytest_fxgraph.errors import DocumentError
+from pytest_fxgraph.document.model import HOOK_KEYS, PATCHED_FORWARD, GraphDocument
+from pytest_fxgraph.document.target_names import class_name, text_or_class
 
 TextOf = Callable[[Any], str]
 Config = tuple[tuple[str, str], ...]
@@ -141,7 +142,7 @@ def module_config(module: torch.nn.Module, text: TextOf, traits: ModuleTraits | 
         return known
     values_of = _constructor_values if traits.is_of_torch else _attribute_values
     values = values_of(module, traits.parameters)
-    return tuple([(name, _text_or_type(value, text)) for name, value in values])
+    return tuple([(name, text_or_class(value, text)) for name, value in values])
 
 
 def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> Config | None:
@@ -195,14 +196,6 @@ def training_flag(module: torch.nn.Module) -> bool | None:
     if traits_of(type(module)).is_of_torch and not training_matters(module):
         return None
     return bool(module.training)
-
-
-def _text_or_type(value: Any, text: TextOf) -> str:
-    try:
-        return text(value)
-    except DocumentError:
-        # Neither number nor name: the type is all that is the same in every run.
-        return class_name(type(value))
 
 
 def _constructor_values(module: torch.nn.Module, parameters: Sequence[Parameter]) -> list[tuple[str, Any]]:
@@ -274,3 +267,51 @@ def _is_data(value: Any, depth: int = 0) -> bool:
     elif not isinstance(value, (tuple, list, set, frozenset)):
         return False
     return all(_is_data(item, depth + 1) for item in value)
+
+
+# Forward hooks that change what goes in or comes out: part of what a graph runs, and not in it.
+
+
+def hook_config(module: torch.nn.Module, name_of: Callable[[Any], str]) -> tuple[tuple[str, str], ...]:
+    """Name the forward hooks of a module that may return something, and a forward that replaces its class's own.
+
+    Hooks that only look on are left out.
+    """
+    registries = module._forward_pre_hooks, module._forward_hooks
+    found = []
+    for key, hooks in zip(HOOK_KEYS, registries, strict=True):
+        names = [text_or_class(hook, name_of) for hook in hooks.values() if returns_something(hook)]
+        if names:
+            found.append((key, f"[{', '.join(names)}]"))
+    if "forward" in vars(module):
+        found.append((PATCHED_FORWARD, text_or_class(module.forward, name_of)))
+    return tuple(found)
+
+
+def returns_something(function: Any) -> bool:
+    """Tell whether a function may return anything but None; what cannot be looked into may."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, types.MethodType):
+        function = function.__func__
+    elif not isinstance(function, types.FunctionType):
+        function = getattr(type(function).__call__, "__func__", type(function).__call__)
+    code = getattr(function, "__code__", None)
+    return not isinstance(code, types.CodeType) or _returns_something(code)
+
+
+def _returns_something(code: types.CodeType) -> bool:
+    last: Any = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "RETURN_CONST" and instruction.argval is not None:
+            return True
+        # `return a if b else None` jumps to the return with a value on the stack: the instruction is a target.
+        if instruction.opname == "RETURN_VALUE" and (last is None or instruction.is_jump_target or not _is_none(last)):
+            return True
+        if instruction.opname != "NOP":
+            last = instruction
+    return False
+
+
+def _is_none(instruction: dis.Instruction) -> bool:
+    return instruction.opname in ("LOAD_CONST", "LOAD_COMMON_CONSTANT") and instruction.argval is None

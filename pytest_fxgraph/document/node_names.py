@@ -10,8 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.encoding import CLOSING_LINE
 from pytest_fxgraph.document.folding import INDENT, changed
-from pytest_fxgraph.document.literals import rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, with_references
 from pytest_fxgraph.document.text_writer import (
     NO_NODES,
     Texts,
@@ -44,12 +43,7 @@ def rename_nodes(document: GraphDocument, names: Mapping[str, str]) -> GraphDocu
 
 
 def _renamed(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
-    return node._replace(
-        name=names.get(node.name, node.name),
-        args=tuple([rename_references(text, names) for text in node.args]),
-        kwargs=tuple([(keyword, rename_references(text, names)) for keyword, text in node.kwargs]),
-        effects=tuple([rename_references(text, names) for text in node.effects]),
-    )
+    return with_references(node, names, name=names.get(node.name, node.name))
 
 
 def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:

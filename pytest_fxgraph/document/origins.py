@@ -88,9 +88,7 @@ class Origins:
 
     def _line(self, trace: str) -> str | None:
         frames = [frame for frame in _FRAME.findall(trace) if not self._is_foreign(frame[0])]
-        if not frames:
-            return None
-        return self._told(*frames[-1])
+        return self._told(*frames[-1]) if frames else None
 
     def _told(self, path: str, line: int | str, text: str | None = None) -> str:
         text = linecache.getline(path, int(line)) if text is None else text

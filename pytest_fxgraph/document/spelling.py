@@ -7,8 +7,10 @@ written in quotes behind a tilde: `~"any text"`.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import re
+from typing import Any
 
 from pytest_fxgraph.document.literals import QUOTED, bytes_text, float_text, string_text
 from pytest_fxgraph.document.model import YamlDataError
@@ -174,21 +176,18 @@ def _number(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    try:
-        value = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        raise YamlDataError(f"{text[:60]} is no quoted text of Python") from None
+    value = _literal(text, (str, bytes))
     return bytes_text(value) if isinstance(value, bytes) else string_text(value)
 
 
 def plain_text(text: str) -> str:
     """Return what a quoted text means; any other text as it is."""
-    if not text.startswith('"'):
-        return text
-    try:
+    return str(_literal(text, str)) if text.startswith('"') else text
+
+
+def _literal(text: str, kinds: type | tuple[type, ...]) -> Any:
+    with contextlib.suppress(SyntaxError, ValueError):
         value = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        value = None
-    if not isinstance(value, str):
-        raise YamlDataError(f"{text[:60]} is no quoted text of Python")
-    return value
+        if isinstance(value, kinds):
+            return value
+    raise YamlDataError(f"{text[:60]} is no quoted text of Python")

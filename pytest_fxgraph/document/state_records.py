@@ -159,12 +159,7 @@ class StateRecords:
 
 @functools.lru_cache(maxsize=4096)  # as of layers: a model has few of them
 def _fields_of(
-    is_parameter: bool,
-    name: str,
-    requires_grad: bool,
-    dtype: torch.dtype,
-    sizes: Any,
-    strides: Any,
+    is_parameter: bool, name: str, requires_grad: bool, dtype: torch.dtype, sizes: Any, strides: Any
 ) -> _Fields | None:
     if _is_made_by_tracing(name) or dtype in _QUANTIZED:
         return None

@@ -15,18 +15,8 @@ from pytest_fxgraph.errors import DocumentError
 
 # Where the public name of a function of torch is looked for, nearest to the user first.
 PUBLIC_MODULES = (
-    "torch",
-    "torch.nn.functional",
-    "torch.linalg",
-    "torch.fft",
-    "torch.special",
-    "torch.sparse",
-    "torch.nested",
-    "torch.nn.init",
-    "torch.autograd",
-    "torch.amp",
-    "torch.utils.checkpoint",
-    "torch.distributed",
+    *("torch", "torch.nn.functional", "torch.linalg", "torch.fft", "torch.special", "torch.sparse", "torch.nested"),
+    *("torch.nn.init", "torch.autograd", "torch.amp", "torch.utils.checkpoint", "torch.distributed"),
 )
 # Modules whose functions are known to everybody under another name than the one they carry.
 PUBLIC_NAME_OF_MODULE = {"_operator": "operator", "_functools": "functools", "posix": "os", "nt": "os"}
@@ -88,6 +78,14 @@ def class_name(cls: type) -> str:
             if getattr(sys.modules.get(shorter), name, None) is cls:
                 return f"{shorter}.{name}"
     return f"{PUBLIC_NAME_OF_MODULE.get(module, module)}.{name}"
+
+
+def text_or_class(value: Any, text: Callable[[Any], str]) -> str:
+    """Return the text of a value, or the name of its class if nothing else of it is the same in every run."""
+    try:
+        return text(value)
+    except DocumentError:
+        return class_name(type(value))
 
 
 def _checked(name: object, target: Any) -> str:

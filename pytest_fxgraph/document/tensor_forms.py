@@ -18,9 +18,8 @@ import torch
 
 from fxcore.node_data.distributed_types import is_distributed
 from fxcore.state.storage import ORDINARY, has_values, wrapped_tensors
-from pytest_fxgraph.document.target_names import class_name
+from pytest_fxgraph.document.target_names import class_name, text_or_class
 from pytest_fxgraph.document.tensor_texts import dtype_name, tensor_text
-from pytest_fxgraph.errors import DocumentError
 
 _NARROW = re.compile(r"torch\.u?int[1-7]\Z")  # dtypes that no tensor of its own has in memory
 _NOT_TOLD = ("requires_grad", "device")  # the record says the first; goldens do not hold devices of state
@@ -34,7 +33,7 @@ def form_text(tensor: torch.Tensor, text: Callable[[Any], str]) -> str:
     if parts or attributes:
         words = _words_of_parts(tensor, _innermost(parts), attributes)
         held = [f"{name}={tensor_text(part)}{form_text(part, text)}" for name, part in parts.items()]
-        told = [f"{name}={_attribute_text(value, text)}" for name, value in attributes.items()]
+        told = [f"{name}={text_or_class(value, text)}" for name, value in attributes.items()]
         return f" as {words}{': ' * bool(words)}{class_name(type(tensor))}({', '.join(held + told)})"
     try:
         return f" {_words_of_scheme(tensor)}" if tensor.is_quantized else ""
@@ -127,10 +126,3 @@ def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
         for name, value in found.items()
         if value is not None and name not in _NOT_TOLD and (name not in is_told or is_told[name] != value)
     }
-
-
-def _attribute_text(value: Any, text: Callable[[Any], str]) -> str:
-    try:
-        return text(value)
-    except DocumentError:  # the class is all that is the same in every run
-        return class_name(type(value))

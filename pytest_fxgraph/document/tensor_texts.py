@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import math
 import struct
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from pytest_fxgraph.document.layouts import extent, layout_text, strides_of_metadata
 from pytest_fxgraph.document.literals import complex_text, float_text, int_text, string_text
 
 # Where a node's value is described: make_fx and export, whose passes keep it up to date, shape propagation, Dynamo.
 META_KEYS = ("val", "tensor_meta", "example_value")
 MOST_VALUES_IN_FULL = 64
 DIGITS_THAT_ARE_CLOSE = 4
+# Dimensions from the innermost, by the number of dimensions.
+_CHANNELS_LAST = {4: ("channels_last", (1, 3, 2, 0)), 5: ("channels_last_3d", (1, 4, 3, 2, 0))}
 _STEP, _WEIGHTS = 40503, 65536  # multiples of this step spread over the weights, near places far apart
 # Formats in which the shortest text that comes back is looked for; the others are written as the double they equal.
 _PACKED = {torch.float32: "f", torch.bfloat16: "f", torch.float16: "e"}
@@ -41,7 +43,7 @@ def text_and_bytes(tensor: Any) -> tuple[str, int]:
     try:
         strides = tensor.stride() if tensor.layout is torch.strided else ()
     except (TypeError, AttributeError, RuntimeError, NotImplementedError):
-        strides = strides_of_metadata(tensor)
+        strides = _strides_of_metadata(tensor)
     try:
         return known_text_and_bytes(tensor.dtype, sizes, strides)
     except TypeError:  # symbolic sizes are no keys
@@ -51,11 +53,11 @@ def text_and_bytes(tensor: Any) -> tuple[str, int]:
 @functools.lru_cache(maxsize=4096)  # a model has few shapes, and a test suite hardly more
 def known_text_and_bytes(dtype: torch.dtype, sizes: Any, strides: Any) -> tuple[str, int]:
     """Write and count as `text_and_bytes` does; raise TypeError for symbolic sizes."""
-    return _text(dtype, sizes, strides), extent(sizes, strides) * dtype.itemsize
+    return _text(dtype, sizes, strides), _extent(sizes, strides) * dtype.itemsize
 
 
 def _text(dtype: torch.dtype, sizes: Any, strides: Any) -> str:
-    return f"{dtype_name(dtype)}[{', '.join(map(str, sizes))}]{layout_text(sizes, strides)}"
+    return f"{dtype_name(dtype)}[{', '.join(map(str, sizes))}]{_layout_text(sizes, strides)}"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -161,15 +163,11 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _nested_text(tensor: torch.Tensor, is_exact: bool) -> str:
-    texts = iter([_number_text(value, tensor.dtype, is_exact) for value in _numbers(tensor)])
-    return _nest(texts, list(tensor.shape))
+    return _nest(iter([_number_text(value, tensor.dtype, is_exact) for value in _numbers(tensor)]), tensor.shape)
 
 
-def _nest(texts: Iterable[str], shape: list[int]) -> str:
-    iterator = iter(texts)
-    if not shape:
-        return next(iterator)
-    return f"[{', '.join(_nest(iterator, shape[1:]) for _ in range(shape[0]))}]"
+def _nest(texts: Iterator[str], shape: Sequence[int]) -> str:
+    return f"[{', '.join(_nest(texts, shape[1:]) for _ in range(shape[0]))}]" if shape else next(texts)
 
 
 def _numbers(tensor: torch.Tensor) -> list[Any]:
@@ -201,17 +199,10 @@ def _shortest(value: float, packed: str | None) -> str:
     bits = struct.pack(packed, value)
     for digits in range(4, 10):
         candidate = float(f"{value:.{digits}g}")
-        if _fits(candidate, packed) and struct.pack(packed, candidate) == bits:
-            return float_text(candidate)
+        with contextlib.suppress(OverflowError):  # rounding the largest number up leaves the format
+            if struct.pack(packed, candidate) == bits:
+                return float_text(candidate)
     return float_text(value)
-
-
-def _fits(value: float, packed: str) -> bool:
-    try:
-        struct.pack(packed, value)
-    except OverflowError:  # rounding the largest number up leaves the format
-        return False
-    return True
 
 
 def _close(value: float) -> str:
@@ -265,3 +256,57 @@ def inline_tensor_text(tensor: torch.Tensor, level: str, form: str = "") -> str:
     parts = [dtype_name(tensor.dtype), f"[{', '.join(map(str, tensor.shape))}]", form]
     content = constant_text(tensor, level)
     return f"{kind}({''.join(parts)}{f', {content}' if content is not None else ''})"
+
+
+# Layouts: how a tensor lies in memory; nothing where it is contiguous.
+
+
+def _strides_of_metadata(metadata: Any) -> Any:
+    """Return the strides that metadata of a tensor keeps as an attribute; () of tensors that have none, sparse ones."""
+    strides = getattr(metadata, "stride", ())
+    return strides if isinstance(strides, Sequence) else ()
+
+
+def _layout_text(sizes: Sequence[Any], strides: Sequence[Any]) -> str:
+    """Write a layout: "", " channels_last" or " strides=(1, 4)"; "" where strides are not known.
+
+    The stride of a dimension of size 1 means nothing and is written `*`. Symbolic sizes get no guards.
+    """
+    count = len(sizes)
+    if len(strides) != count:
+        return ""
+    sizes, strides = [_expression(size) for size in sizes], [_expression(stride) for stride in strides]
+    if 0 in sizes or _is_dense(sizes, strides, range(count - 1, -1, -1)):
+        return ""
+    name, order = _CHANNELS_LAST.get(count, ("", ()))
+    if name and _is_dense(sizes, strides, order):
+        return f" {name}"
+    shown = ["*" if size == 1 else str(stride) for size, stride in zip(sizes, strides, strict=True)]
+    return f" strides=({', '.join(shown)}{',' if count == 1 else ''})"
+
+
+def _extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """Count the elements from a tensor's first to its last, which steps between them make more, or fewer.
+
+    0 where there are none, or where sizes or strides are not known.
+    """
+    if len(strides) != len(sizes) or not all(type(number) is int for number in (*sizes, *strides)) or 0 in sizes:
+        return 0
+    return 1 + sum([(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)])
+
+
+def _expression(size: Any) -> Any:
+    """Return the expression of a symbolic size: unlike the size, it can be compared without consequences."""
+    return getattr(size.node, "expr", size) if isinstance(size, torch.SymInt) else size
+
+
+def _is_dense(sizes: Sequence[Any], strides: Sequence[Any], order: Sequence[int]) -> bool:
+    """Tell whether elements lie without gaps, in an order of dimensions that begins with the innermost."""
+    expected: Any = 1
+    for dimension in order:
+        if sizes[dimension] == 1:
+            continue
+        if strides[dimension] != expected:
+            return False
+        expected = expected * sizes[dimension]
+    return True

@@ -7,20 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from pytest_fxgraph.document import line_reader
 from pytest_fxgraph.document.costs import CostBlock
 from pytest_fxgraph.document.folding import changed
-from pytest_fxgraph.document.line_reader import (
-    SECTIONS,
-    LocalNode,
-    is_count,
-    read_cost_line,
-    read_cost_record,
-    read_module,
-    read_node,
-    read_state,
-)
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import (
     MOST_RECORDS,
@@ -29,6 +20,7 @@ from pytest_fxgraph.document.model import (
     NodeRecord,
     StateRecord,
     YamlDataError,
+    with_references,
 )
 from pytest_fxgraph.document.spelling import plain_text, split_at
 from pytest_fxgraph.document.text_writer import NO_NODES, block_prefix, decoded_name
@@ -133,7 +125,7 @@ class _Reader:
         margin = min(map(_margin, filled), default=0)
         for number, line in lines:
             title = line[margin:].rstrip()
-            if title.endswith(":") and title[:-1] in SECTIONS:
+            if title.endswith(":") and title[:-1] in line_reader.SECTIONS:
                 if title[:-1] in sections:
                     raise YamlDataError(f"the section {title} stands there twice", number)
                 current = sections[title[:-1]] = []
@@ -149,13 +141,13 @@ class _Reader:
         nodes = () if has_facts and not any(_is_filled(line) for _, line in graph) else self._graph(graph)
 
         def module(item: _Item, base: str) -> ModuleRecord:
-            record = _at(item, read_module, base)
+            record = _at(item, line_reader.read_module, base)
             return record._replace(graph=self.document(item.below, depth + 1)) if item.below else record
 
         return GraphDocument(
             nodes=nodes,
-            modules=tuple(_Records(self, module).read(sections.get("modules", ()))),
-            state=tuple(_Records(self, _state_of_item).read(sections.get("state", ()))),
+            modules=tuple(self._records(sections.get("modules", ()), module)),
+            state=tuple(self._records(sections.get("state", ()), _state_of_item)),
             code=_code(sections["code"]) if "code" in sections else "",
             notes=tuple(item.text for item in _flat(sections.get("notes", ()))),
             symbols=tuple(item.text for item in _flat(sections.get("symbols", ()))),
@@ -167,6 +159,21 @@ class _Reader:
         self._count += 1
         if self._count > MOST_RECORDS:
             raise YamlDataError(f"it has more than {MOST_RECORDS:,} nodes, modules and tensors", number)
+
+    def _records(
+        self, lines: Sequence[Line], read: Callable[[_Item, str], _Record], base: str = ""
+    ) -> Iterator[_Record]:
+        """Read modules or tensors, in blocks or not."""
+        templates = _Templates()
+        if base.count(".") > 4 * _MOST_DEPTH:
+            raise YamlDataError(f"blocks lie in blocks deeper than {_MOST_DEPTH} levels", lines[0][0])
+        for item in _items(lines):
+            body = templates.take(item, _RECORDS_HEAD)
+            if body is None:
+                self.count(item.number)
+                yield read(item, base)
+            elif body.path:
+                yield from self._records(body.lines, read, f"{base}{body.path}.")
 
     def _graph(self, lines: Sequence[Line]) -> tuple[NodeRecord, ...]:
         items = list(_items(lines))
@@ -197,7 +204,7 @@ class _Reader:
             if item.below:
                 raise YamlDataError("it is indented, and the line before it is no block", item.below[0][0])
             self.count(item.number)
-            local = _at(item, read_node)
+            local = _at(item, line_reader.read_node)
             if level.base and local.record.op == "output" and not local.is_general:
                 results = _results(local.record, level, item.number)
             else:
@@ -301,7 +308,7 @@ def _check_known(texts: Sequence[str], level: _Level, number: int) -> None:
                 raise YamlDataError(f"it reads %{name}, which no node before it makes", number)
 
 
-def _node_of(local: LocalNode, level: _Level, number: int) -> NodeRecord:
+def _node_of(local: line_reader.LocalNode, level: _Level, number: int) -> NodeRecord:
     """Return a node of a block as the document has it."""
     record, base, names = local.record, level.base, level.names
     own = record.name
@@ -311,7 +318,7 @@ def _node_of(local: LocalNode, level: _Level, number: int) -> NodeRecord:
         raise YamlDataError(f"two values are named {own!r}", number)
     if not base:
         names[own] = own
-        return _renamed(record, names, own, record.target, record.scope)
+        return with_references(record, names)
     if record.op in ("placeholder", "output"):
         raise YamlDataError("an input or output of the graph stands in a block", number)
     names[own] = block_prefix(base) + decoded_name(own)
@@ -319,28 +326,7 @@ def _node_of(local: LocalNode, level: _Level, number: int) -> NodeRecord:
     _check_known([text for _, text in (*record.kwargs, *record.meta)], level, number)
     scope = base[:-1] if record.scope is None else base + record.scope
     target = base + record.target if local.is_relative else record.target
-    return _renamed(record, names, names[own], target, scope)
-
-
-def _renamed(record: NodeRecord, names: Mapping[str, str], own: str, target: str, scope: str | None) -> NodeRecord:
-    """Return a node with the names and paths of the document."""
-    return NodeRecord(
-        own,
-        record.op,
-        target,
-        tuple([rename_references(text, names) for text in record.args]),
-        _renamed_pairs(record.kwargs, names),
-        record.value,
-        tuple([rename_references(text, names) for text in record.effects]),
-        scope,
-        None,
-        _renamed_pairs(record.meta, names),
-        record.name_from,
-    )
-
-
-def _renamed_pairs(pairs: tuple[tuple[str, str], ...], names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple([(key, rename_references(text, names)) for key, text in pairs]) if pairs else ()
+    return with_references(record, names, name=names[own], target=target, scope=scope)
 
 
 def check_references(numbers: Sequence[int], nodes: Sequence[NodeRecord]) -> None:
@@ -359,53 +345,30 @@ def check_references(numbers: Sequence[int], nodes: Sequence[NodeRecord]) -> Non
 # Modules, tensors, costs and code.
 
 
-class _Records(Generic[_Record]):
-    """Reads modules or tensors, in blocks or not."""
-
-    def __init__(self, reader: _Reader, read: Callable[[_Item, str], _Record]) -> None:
-        self._reader = reader
-        self._read = read
-        self._found: list[_Record] = []
-
-    def read(self, lines: Sequence[Line]) -> list[_Record]:
-        """Read the lines of a section."""
-        self._level(lines, "")
-        return self._found
-
-    def _level(self, lines: Sequence[Line], base: str) -> None:
-        templates = _Templates()
-        if base.count(".") > 4 * _MOST_DEPTH:
-            raise YamlDataError(f"blocks lie in blocks deeper than {_MOST_DEPTH} levels", lines[0][0])
-        for item in _items(lines):
-            body = templates.take(item, _RECORDS_HEAD)
-            if body is None:
-                self._reader.count(item.number)
-                self._found.append(self._read(item, base))
-            elif body.path:
-                self._level(body.lines, f"{base}{body.path}.")
-
-
 def _state_of_item(item: _Item, base: str) -> StateRecord:
     if item.below:
         raise YamlDataError("it is indented below a tensor", item.below[0][0])
-    return _at(item, read_state, base)
+    return _at(item, line_reader.read_state, base)
 
 
 def _costs(lines: Sequence[Line]) -> CostBlock:
     items = list(_flat(lines))
     if not items:
         raise YamlDataError("the section `cost:` is empty", lines[0][0] if lines else None)
-    total, *modules = [_at(item, read_cost_line) for item in items]
+    total, *modules = [_at(item, line_reader.read_cost_line) for item in items]
     counts = dict(total[1])
     peak, place = counts.pop("peak_activation", ""), counts.pop("peak_at", "")
     uncounted = counts.pop("uncounted", "[]").strip("[]")
-    if total[0] != "total" or not is_count(peak) or not place.startswith('"'):
+    if total[0] != "total" or not line_reader.is_count(peak) or not place.startswith('"'):
         raise YamlDataError(
             'the costs begin with `total: flops=0, ..., peak_activation=0, peak_at="PATH"`', items[0].number
         )
-    records = [(path, _at(item, read_cost_record, each)) for item, (path, each) in zip(items[1:], modules, strict=True)]
+    records = [
+        (path, _at(item, line_reader.read_cost_record, each))
+        for item, (path, each) in zip(items[1:], modules, strict=True)
+    ]
     return CostBlock(
-        _at(items[0], read_cost_record, counts),
+        _at(items[0], line_reader.read_cost_record, counts),
         int(peak),
         plain_text(place),
         tuple(records),

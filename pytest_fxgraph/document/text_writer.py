@@ -19,15 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
-from pytest_fxgraph.document.folding import (
-    Body,
-    Items,
-    NotFoldableError,
-    Run,
-    blocks_of_level,
-    folded_lines,
-    indented,
-)
+from pytest_fxgraph.document.folding import Body, Items, NotFoldableError, Run, blocks_of_level, folded_lines, indented
 from pytest_fxgraph.document.literals import REFERENCE, references, string_text
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.document.spelling import argument_text, fact_text, fits_in_a_block, is_seen_line, key_text, raw_text
@@ -259,7 +251,6 @@ class GraphText(Items[_Level, Ends]):
         super().__init__([None if node.op in ("placeholder", "output") else node.scope for node in nodes])
         self._nodes = nodes
         self._last_use: dict[str, int] = {}
-        self._bodies: dict[Run, Body[Ends]] = {}  # blocks in a block without a shared body are tried again
         self._note_uses()
         self.blocks = blocks_of_level(self, 0, len(nodes), "")  # the outermost
         level = _Level(Texts(), "", [node.name for node in nodes], "", [], {})
@@ -290,13 +281,8 @@ class GraphText(Items[_Level, Ends]):
             context.flat[position] = context.prefix + decoded_name(own) if base else own
             yield node_line(node, own, texts, base)
 
-    def body(self, run: Run) -> Body[Ends]:
+    def new_body(self, run: Run) -> Body[Ends]:
         """Write the nodes of a block under names of its own, and its results behind `return`."""
-        if run not in self._bodies:
-            self._bodies[run] = self._new_body(run)
-        return self._bodies[run]
-
-    def _new_body(self, run: Run) -> Body[Ends]:
         base, prefix = f"{run.path}.", block_prefix(run.path)
         level = _Level(Texts(is_block=True), base, self._names_inside(run, prefix), prefix, [], {})
         lines = folded_lines(self, blocks_of_level(self, *run[:2], base), *run[:2], level)
@@ -379,17 +365,14 @@ class _Records(Items[str, None], Generic[_Record]):
         super().__init__([record.path.rpartition(".")[0] for record in records])
         self._records = records
         self._texts_of = texts_of
-        self._bodies: dict[Run, Body[None]] = {}
 
     def lines(self, start: int, stop: int, context: str) -> list[str]:
         """Write records that are in no block of this level."""
         return self._texts_of(self._records[start:stop], context)
 
-    def body(self, run: Run) -> Body[None]:
+    def new_body(self, run: Run) -> Body[None]:
         """Write the records of a block."""
-        if run not in self._bodies:
-            self._bodies[run] = Body(tuple(self.folded(*run[:2], f"{run.path}.")), None)
-        return self._bodies[run]
+        return Body(tuple(self.folded(*run[:2], f"{run.path}.")), None)
 
     def folded(self, start: int, stop: int, base: str) -> list[str]:
         """Write the records of a level with its blocks; each line of a graph inside a module counts."""

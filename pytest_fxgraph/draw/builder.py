@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise, takewhile
-from types import MappingProxyType
 
 from pytest_fxgraph.document.folding import Block, NotFoldableError, blocks_of_level
-from pytest_fxgraph.document.literals import references, rename_references, without_names
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.literals import references, rename_references, without_references
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord, with_references
 from pytest_fxgraph.document.text_writer import Ends, GraphText
 from pytest_fxgraph.draw.overlay import NOT_COMPARED, MergedNode, merged_nodes
 from pytest_fxgraph.draw.picture import FEWEST_FOLDED, Cluster, DrawnNode, Edge, Fact, Picture, lay_in_layers
@@ -32,34 +31,19 @@ _SORTS = {"placeholder": "input", "output": "output", "get_attr": "state", "call
 Key = tuple[str, str]  # sort and name of a cluster
 
 
-def picture_of(
-    expected: GraphDocument,
-    obtained: GraphDocument | None = None,
-    *,
-    title: str,
-    sources: Mapping[str, str] = MappingProxyType({}),
-) -> Picture:
-    """Return the picture of one document, or the overlay of two documents.
-
-    `sources` maps the names of the last document's nodes to lines of the model, because golden files hold no lines.
-    """
-    return picture_of_nodes(
-        merged_nodes(expected, obtained),
-        None if obtained is not None else expected,
-        title=title,
-        sources=sources,
-    )
+def picture_of(expected: GraphDocument, obtained: GraphDocument | None = None, *, title: str) -> Picture:
+    """Return the picture of one document, or the overlay of two documents."""
+    merged = merged_nodes(expected, obtained)
+    return picture_of_nodes(merged, is_overlay=obtained is not None, title=title, sources={})
 
 
 def picture_of_nodes(
-    merged: Sequence[MergedNode],
-    document: GraphDocument | None,
-    *,
-    title: str,
-    sources: Mapping[str, str] = MappingProxyType({}),
+    merged: Sequence[MergedNode], *, is_overlay: bool, title: str, sources: Mapping[str, str]
 ) -> Picture:
-    """Return the picture of merged nodes. `document` is None for an overlay; see `picture_of` for the rest."""
-    is_overlay = document is None
+    """Return the picture of the merged nodes of one graph, or of two for an overlay.
+
+    `sources` maps the names of the last document's nodes to lines of the model, because golden files hold no lines.
+    """
     kept, attached = _without_private_state(merged)
     order = {old: new for new, old in enumerate(kept)}
     paths = [_module_keys(merged[old]) for old in kept]
@@ -133,9 +117,8 @@ def _fold_repeated(
     """
     is_overlay = any(node.expected is not None for node in nodes)
     is_changed = [bool(node.status) for node in nodes] if is_overlay else None
-    if (
-        is_changed is not None and sum(is_changed) < 2
-    ):  # nothing can be there twice, and looking takes a tenth of a page
+    # With one change, nothing can be there twice, and looking takes a tenth of a page.
+    if is_changed is not None and sum(is_changed) < 2:
         return
     # Names tell no blocks apart. The two graphs may give one name to different nodes.
     before = {node.expected.name: f"n_{place}" for place, node in enumerate(nodes) if node.expected is not None}
@@ -147,15 +130,8 @@ def _fold_repeated(
             was = (("was", ", ".join(rename_references(text, before) for text in _texts(node.expected))),)
         record = _plain_record(node, tensors[place])
         names = after if node.obtained is not None else before
-        records.append(
-            record._replace(
-                name=f"n_{place}",
-                args=tuple(rename_references(text, names) for text in record.args),
-                kwargs=tuple((key, rename_references(text, names)) for key, text in record.kwargs),
-                meta=(*((key, rename_references(text, names)) for key, text in record.meta), *was),
-                effects=tuple(rename_references(text, names) for text in record.effects),
-            )
-        )
+        record = with_references(record, names, name=f"n_{place}")
+        records.append(record._replace(meta=(*record.meta, *was)))
     with contextlib.suppress(NotFoldableError):
         text = GraphText(records)
         _fold_level(text, text.blocks, paths, is_changed)
@@ -236,7 +212,7 @@ def _changed_field(node: MergedNode, is_told: Collection[str]) -> str:
         return ""
     found: list[str] = []
     for fact in node.facts:
-        is_same = without_names(fact.expected) == without_names(fact.obtained)
+        is_same = without_references(fact.expected) == without_references(fact.obtained)
         if is_same or fact.what in is_told or fact.what in (*NOT_COMPARED, "value", "module"):
             continue
         before, after = _short_texts(fact)

@@ -175,9 +175,8 @@ def _graph_article(graph: PageGraph, *, has_picture: bool) -> PageArticle:
     merged = merged_nodes(expected, obtained) if expected is not None else merged_nodes(document)
     picture = None
     if has_picture:
-        alone = None if is_overlay else document
         seen = merged if len(merged) <= _MOST_NODES else near_changes(merged, _MOST_NODES_OF_A_PART)
-        drawn = picture_of_nodes(seen, alone, title=graph.title, sources=graph.sources)
+        drawn = picture_of_nodes(seen, is_overlay=is_overlay, title=graph.title, sources=graph.sources)
         picture = picture_data(drawn, sorted(drawn.opened(_MOST_SEEN)))
         panels.insert(0, (_STAGE, panel("stage", _left_out(len(seen), len(merged), is_overlay=is_overlay))))
     if expected is not None and obtained is not None:

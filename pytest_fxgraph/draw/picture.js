@@ -1,17 +1,11 @@
 // A picture in its stage: the visible part, and the effect of keys, clicks and searches.
-function svg(name, attributes = {}, ...inner) {
-  const element = document.createElementNS(SVG, name);
+function filled(element, attributes, inner) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   element.append(...inner);
   return element;
 }
-
-function html(name, attributes = {}, ...inner) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...inner);
-  return element;
-}
+const svg = (name, attributes = {}, ...inner) => filled(document.createElementNS(SVG, name), attributes, inner);
+const html = (name, attributes = {}, ...inner) => filled(document.createElement(name), attributes, inner);
 
 class PictureView {
   constructor(stage, picture) {

@@ -122,18 +122,15 @@ class Picture:
         """Return all clusters."""
         return frozenset(cluster.number for cluster in self.clusters)
 
-    def walk(self, opened: Collection[int]) -> Iterator[Seen]:
+    def walk(self, opened: Collection[int], around: Cluster | None = None, depth: int = 0) -> Iterator[Seen]:
         """Yield the visible boxes from the outside to the inside. An open cluster yields a second time at its end."""
-        return self._walk(self.root, opened, 0)
-
-    def _walk(self, cluster: Cluster, opened: Collection[int], depth: int) -> Iterator[Seen]:
-        for child in cluster.children:
+        for child in (around or self.root).children:
             inner = self.cluster(child)
             if inner is None:
                 yield Seen(child, depth, self.nodes[child])
             elif child in opened:
                 yield Seen(child, depth, inner, "open")
-                yield from self._walk(inner, opened, depth + 1)
+                yield from self.walk(opened, inner, depth + 1)
                 yield Seen(child, depth, inner, "end")
             else:
                 yield Seen(child, depth, inner)

@@ -110,10 +110,8 @@ class _Inside:
             for item, child in enumerate(cluster.children)
             if child in opened and (inner := picture.cluster(child)) is not None
         }
-        rows, items = (
-            cluster.layers.rows,
-            range(1 + max((item for row in cluster.layers.rows for item in row), default=-1)),
-        )
+        rows = cluster.layers.rows
+        items = range(1 + max((item for row in rows for item in row), default=-1))
         self._sizes = [self._size(item) for item in items]
         self._tops, self._bottoms = [0.0 for _ in items], [0.0 for _ in items]
         last = y = float(MARGIN + (HEADER if depth else 0))

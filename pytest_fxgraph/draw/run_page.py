@@ -37,15 +37,8 @@ def run_page(report: RunReport, folder: Path = Path()) -> str:
         for cause in causes
         if cause[0].cluster
     ]
-    content = PageContent(
-        report.title,
-        _summary(report),
-        clusters,
-        report.sections,
-        goldens,
-        facts=report.environment,
-        noun=report.noun,
-    )
+    summary, facts = _summary(report), report.environment
+    content = PageContent(report.title, summary, clusters, report.sections, goldens, facts=facts, noun=report.noun)
     articles = [_failure_article(failure, folder) for failure in report.failures]
     articles += [
         PageArticle(

@@ -6,18 +6,9 @@ from collections.abc import Collection, Iterator
 from html import escape
 from pathlib import Path
 
+from pytest_fxgraph.draw import placement
 from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
-from pytest_fxgraph.draw.placement import (
-    LINE,
-    SIGNS,
-    Box,
-    Placement,
-    Point,
-    clipped_label,
-    cluster_lines,
-    node_lines,
-    placement_of,
-)
+from pytest_fxgraph.draw.placement import Box, Placement
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.printable import printable_line
 
@@ -26,11 +17,11 @@ STYLE = Path(__file__).with_name("picture.css")
 
 def svg_text(picture: Picture, opened: Collection[int]) -> str:
     """Return the SVG of a picture. The clusters in `opened` show their children."""
-    return "".join(f"{line}\n" for line in _lines(picture, placement_of(picture, opened)))
+    return "".join(f"{line}\n" for line in _lines(picture, placement.placement_of(picture, opened)))
 
 
-def _lines(picture: Picture, placement: Placement) -> Iterator[str]:
-    width, height = number_text(placement.width), number_text(placement.height)
+def _lines(picture: Picture, placed: Placement) -> Iterator[str]:
+    width, height = number_text(placed.width), number_text(placed.height)
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fx" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img">'
@@ -38,15 +29,15 @@ def _lines(picture: Picture, placement: Placement) -> Iterator[str]:
     yield f"<title>{quoted(picture.title)}</title>"
     yield f"<style>{STYLE.read_text(encoding='utf-8').strip()}</style>"
     yield f'<rect class="paper" width="{width}" height="{height}"/>'
-    boxes = [(box, picture.cluster(box.child)) for box in placement.boxes]
+    boxes = [(box, picture.cluster(box.child)) for box in placed.boxes]
     opened = [(box, cluster) for box, cluster in boxes if cluster is not None and box.is_open]
     for box, module in opened:
         yield _group(f"cluster {module.sort}", module.path or module.label, _rectangle(box, 8))
-    for line in placement.lines:
+    for line in placed.lines:
         yield f'<path class="edge {line.status}" d="{path_text(line.points)}"/>'
-    yield from _values(picture, placement)
+    yield from _values(picture, placed)
     # Above the lines that cross it.
-    yield from (_text(box.x + 9, box.y + 15, clipped_label(module.label), "opened") for box, module in opened)
+    yield from (_text(box.x + 9, box.y + 15, placement.clipped_label(module.label), "opened") for box, module in opened)
     for box, cluster in boxes:
         if cluster is None:
             yield _node(box, picture.nodes[box.child])
@@ -57,7 +48,7 @@ def _lines(picture: Picture, placement: Placement) -> Iterator[str]:
 
 def _closed_cluster(box: Box, cluster: Cluster) -> str:
     behind = _rectangle(box, 6, shift=5) if cluster.sort == "repeated" else ""
-    first, second = cluster_lines(cluster)
+    first, second = placement.cluster_lines(cluster)
     lines = _line(box, 0, first, "label"), _line(box, 1, second, "place")
     status = next(iter(cluster.changes), "")
     return _group(f"folded {cluster.sort} {status}", cluster.label, behind, _rectangle(box, 6), *lines)
@@ -65,7 +56,7 @@ def _closed_cluster(box: Box, cluster: Cluster) -> str:
 
 def _node(box: Box, node: DrawnNode) -> str:
     radius = {"input": 14, "output": 14, "state": 2}.get(node.sort, 5)
-    first, *further = node_lines(node)
+    first, *further = placement.node_lines(node)
     lines = [_line(box, 0, first, "label"), *(_line(box, row, text, "place") for row, text in enumerate(further, 1))]
     title = "\n".join([node.name, *(f"{fact.what}: {clipped(fact.obtained or fact.expected)}" for fact in node.facts)])
     return _group(f"node {node.sort} {node.status}", title, _rectangle(box, radius), *lines, _sign(box, node))
@@ -73,7 +64,7 @@ def _node(box: Box, node: DrawnNode) -> str:
 
 def _sign(box: Box, node: DrawnNode) -> str:
     """Return the sign of an added, removed or changed node, for readers without its colour."""
-    sign = SIGNS.get(node.status)
+    sign = placement.SIGNS.get(node.status)
     if sign is None:
         return ""
     circle = f'<circle class="sign" cx="{number_text(box.x)}" cy="{number_text(box.y + 1)}" r="7"/>'
@@ -85,7 +76,7 @@ def _group(kind: str, title: str, *inner: str) -> str:
 
 
 def _line(box: Box, row: int, text: str, kind: str) -> str:
-    return _text(box.x + box.width / 2, box.y + 16 + row * LINE, text, kind)
+    return _text(box.x + box.width / 2, box.y + 16 + row * placement.LINE, text, kind)
 
 
 def _text(x: float, y: float, text: str, kind: str = "") -> str:
@@ -93,11 +84,11 @@ def _text(x: float, y: float, text: str, kind: str = "") -> str:
     return f'<text {named}x="{number_text(x)}" y="{number_text(y)}">{quoted(text)}</text>'
 
 
-def _values(picture: Picture, placement: Placement) -> Iterator[str]:
+def _values(picture: Picture, placed: Placement) -> Iterator[str]:
     """Yield the shape below each box, unless values of several shapes leave the box."""
-    opened = {box.child for box in placement.boxes if box.is_open}
-    shapes: dict[int, dict[str, Point]] = {}
-    for line in placement.lines:
+    opened = {box.child for box in placed.boxes if box.is_open}
+    shapes: dict[int, dict[str, placement.Point]] = {}
+    for line in placed.lines:
         if line.source >= 0 and line.source not in opened and line.points[1][1] > line.points[0][1]:
             for value in line.values:
                 shapes.setdefault(line.source, {}).setdefault(picture.nodes[value].value, line.points[0])
@@ -105,10 +96,10 @@ def _values(picture: Picture, placement: Placement) -> Iterator[str]:
         cluster = picture.cluster(source)
         shadow = 6 if cluster is not None and cluster.sort == "repeated" else 0
         for shape, (x, y) in found.items() if len(found) == 1 and "" not in found else ():
-            yield _text(x, y + 11 + shadow, clipped_label(shape), "value")
+            yield _text(x, y + 11 + shadow, placement.clipped_label(shape), "value")
 
 
-def path_text(points: list[Point]) -> str:
+def path_text(points: list[placement.Point]) -> str:
     """Return the path of a line. The line is vertical at each of its points."""
     x, y = points[0]
     parts = [f"M{number_text(x)} {number_text(y)}"]

@@ -152,13 +152,10 @@ def attach_numeric_failure(attempt: GoldenAttempt, error: CheckError, report: py
 
 def extract_numeric_failures(report: pytest.TestReport) -> list[NumericFailure]:
     """Return the numeric failures that came with a report."""
-    plain: list[dict[str, Any]] = getattr(report, _FAILURES, [])
-    if not plain:
-        return []
     from pytest_fxgraph.report.numeric_failure import NumericFailure
     from pytest_fxgraph.report.plain_data import record_of
 
-    return [record_of(NumericFailure, each) for each in plain]
+    return [record_of(NumericFailure, each) for each in getattr(report, _FAILURES, ())]
 
 
 def mark_missing(attempt: GoldenAttempt, error: BaseException, report: pytest.TestReport) -> None:
@@ -177,21 +174,16 @@ def lacked_goldens_only(report: pytest.TestReport) -> bool:
 
 def extract_strips(report: pytest.TestReport) -> list[StageStrip]:
     """Return the lowerings that came with a report, of its test."""
-    plain: list[dict[str, Any]] = getattr(report, _STRIPS, [])
-    if not plain:
-        return []
     from pytest_fxgraph.report.plain_data import record_of
     from pytest_fxgraph.report.stage_strip import StageStrip
 
-    return [record_of(StageStrip, {**each, "nodeid": str(report.nodeid)}) for each in plain]
+    found = getattr(report, _STRIPS, ())
+    return [record_of(StageStrip, {**each, "nodeid": str(report.nodeid)}) for each in found]
 
 
 def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:
     """Return the outcomes that came with a report."""
-    plain: list[dict[str, Any]] = getattr(report, _ATTRIBUTE, [])
-    if not plain:
-        return []
     from pytest_fxgraph.report.outcome import Outcome
     from pytest_fxgraph.report.plain_data import record_of
 
-    return [record_of(Outcome, each) for each in plain]
+    return [record_of(Outcome, each) for each in getattr(report, _ATTRIBUTE, ())]

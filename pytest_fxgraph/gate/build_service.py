@@ -10,6 +10,7 @@ import pytest
 
 from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.gate.paths import started_in
+from pytest_fxgraph.goldens.layout import nearest_with
 from pytest_fxgraph.report.annotations import Folders, Place, annotations_of_run, code_quality_text, github_commands
 from pytest_fxgraph.report.json_report import RunReport
 
@@ -70,4 +71,4 @@ def top_folder(rootdir: Path) -> Path:
         named = os.environ.get(name)
         if named and os.path.isdir(named):
             return Path(named)
-    return next((folder for folder in (rootdir, *rootdir.parents) if (folder / ".git").exists()), rootdir)
+    return nearest_with(rootdir, ".git") or rootdir

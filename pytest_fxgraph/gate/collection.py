@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Mapping
 
 import pytest
 
-HAS_CASE_COLLISION = pytest.StashKey[None]()  # of a test
+_HAS_CASE_COLLISION = pytest.StashKey[None]()  # of a test
 
 
 class CollectionRecord:
@@ -116,4 +116,9 @@ def mark_case_collisions(report: pytest.CollectReport) -> None:
     folded = Counter(name.casefold() for name in names)
     for node in found:
         if folded[node.name.casefold()] > 1:
-            node.stash[HAS_CASE_COLLISION] = None
+            node.stash[_HAS_CASE_COLLISION] = None
+
+
+def has_case_collision(item: pytest.Item) -> bool:
+    """Tell whether another test's id differs from this one's only in case."""
+    return any(_HAS_CASE_COLLISION in node.stash for node in item.listchain())

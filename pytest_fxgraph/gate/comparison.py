@@ -13,13 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from pytest_fxgraph.errors import (
-    GoldenError,
-    GoldenFormatError,
-    GoldenMissingError,
-    GoldenVersionError,
-    GoldenWriteError,
-)
+from pytest_fxgraph import errors
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.commands import accepting_command
 from pytest_fxgraph.report.outcome import Outcome, Told
@@ -35,41 +29,32 @@ class Obtained(Protocol[_Golden]):
     @property
     def new_text(self) -> str:
         """The text of a golden where no golden can be read."""
-        ...
 
     def matches(self, text: str) -> bool:
         """Return whether a golden's text matches, in the fastest way; False means that nothing is known."""
-        ...
 
     def read(self, text: str, origin: str) -> _Golden:
         """Read a golden's text. Raises GoldenFormatError, naming `origin`."""
-        ...
 
     def differs_from(self, golden: _Golden) -> bool:
         """Return whether the golden is another one."""
-        ...
 
     def told(
         self, golden: _Golden, shown: str, command: str, *, is_alone: bool, is_drawn: bool, has_variants: bool
     ) -> Told:
         """Describe the difference from a golden that `differs_from` found."""
-        ...
 
     def another_level(self, text: str, golden: _Golden) -> str | None:
         """Name the facts that a golden of this graph lacks because another level wrote it; None for other goldens."""
-        ...
 
     def text_after(self, golden: _Golden) -> str:
         """Return the text that replaces a golden."""
-        ...
 
     def section(self, shown: str) -> str:
         """Return the content that a missing golden would get, for a report section."""
-        ...
 
     def picture(self) -> tuple[str, ...]:
         """Return the pictures of a missing golden for reports."""
-        ...
 
 
 class Place(ABC):
@@ -104,7 +89,7 @@ class Place(ABC):
         """Return the command that writes the golden, and a remark. Without a command, the remark is the next step."""
         return "", ""
 
-    def in_own_words(self, error: GoldenError) -> GoldenError:
+    def in_own_words(self, error: errors.GoldenError) -> errors.GoldenError:
         """Return the error of a golden that cannot be read, with a next step that the place knows."""
         return error
 
@@ -150,7 +135,7 @@ class TestPlace(Place):
         """Return the command that writes the goldens of this test."""
         return "" if _is_expected_to_fail(self._item) else accepting_command(self._item), ""
 
-    def in_own_words(self, error: GoldenError) -> GoldenError:
+    def in_own_words(self, error: errors.GoldenError) -> errors.GoldenError:
         """Return the error with the command of this test in place of a command that writes all goldens."""
         return type(error)(str(error).replace("pytest --fx-update-golden", accepting_command(self._item)))
 
@@ -176,7 +161,7 @@ def compare(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Exceptio
     """
     try:
         return _compared(place, obtained, outcome)
-    except GoldenWriteError as error:
+    except errors.GoldenWriteError as error:
         return _failed(place, replace(outcome, status="refused"), Told(str(error), (str(error),)), error)
 
 
@@ -188,9 +173,9 @@ def _compared(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Except
             return None
         outcome = place.with_digest(outcome, text)
         golden = obtained.read(text, place.shown)
-    except GoldenMissingError:
+    except errors.GoldenMissingError:
         return _missing(place, obtained, outcome)
-    except GoldenError as error:
+    except errors.GoldenError as error:
         return _unreadable(place, obtained, outcome, error)
     if not obtained.differs_from(golden):
         place.keep_match(outcome, text)
@@ -225,14 +210,14 @@ def _missing(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Excepti
     graphs = obtained.picture() if place.is_drawn else ()
     told = Told(lines[0], lines, obtained.section(place.shown), graphs=graphs)
     outcome = place.with_received(replace(outcome, status="missing", command=command), lambda: obtained.new_text)
-    return _failed(place, outcome, told, GoldenMissingError(_message(place, told)))
+    return _failed(place, outcome, told, errors.GoldenMissingError(_message(place, told)))
 
 
-def _unreadable(place: Place, obtained: Obtained[Any], outcome: Outcome, error: GoldenError) -> Exception | None:
+def _unreadable(place: Place, obtained: Obtained[Any], outcome: Outcome, error: errors.GoldenError) -> Exception | None:
     error = place.in_own_words(error)
     # A newer release wrote a file of another version on purpose. Any other file that cannot be read is damaged.
     command = ""
-    if isinstance(error, GoldenFormatError) and not isinstance(error, GoldenVersionError):
+    if isinstance(error, errors.GoldenFormatError) and not isinstance(error, errors.GoldenVersionError):
         outcome = place.with_digest(outcome, None)
         if _is_scheduled(place, outcome, "changed", lambda: obtained.new_text):
             return None

@@ -8,16 +8,12 @@ import platform
 import sys
 from pathlib import Path
 
+from pytest_fxgraph.goldens.layout import nearest_with
+
 # As GitHub, GitLab, Jenkins, CircleCI, Buildkite, Azure, Travis and Bitbucket name the commit of a build.
 _COMMITS = (
-    "GITHUB_SHA",
-    "CI_COMMIT_SHA",
-    "GIT_COMMIT",
-    "CIRCLE_SHA1",
-    "BUILDKITE_COMMIT",
-    "BUILD_SOURCEVERSION",
-    "TRAVIS_COMMIT",
-    "BITBUCKET_COMMIT",
+    *("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "CIRCLE_SHA1"),
+    *("BUILDKITE_COMMIT", "BUILD_SOURCEVERSION", "TRAVIS_COMMIT", "BITBUCKET_COMMIT"),
 )
 _HEX = frozenset("0123456789abcdef")
 
@@ -46,9 +42,10 @@ def _torch_version() -> str:
 def _commit_of_git(folder: Path) -> str:
     """Return the commit that is checked out in the repository around a folder; "" outside of a repository."""
     try:
-        git = next((each / ".git" for each in (folder, *folder.parents) if (each / ".git").exists()), None)
-        if git is None:
+        top = nearest_with(folder, ".git")
+        if top is None:
             return ""
+        git = top / ".git"
         if git.is_file():  # of a worktree or a submodule: `gitdir: PATH`
             git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
         head = (git / "HEAD").read_text(encoding="utf-8").strip()

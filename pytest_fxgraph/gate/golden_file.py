@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -15,33 +16,26 @@ from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.gate.collection import has_case_collision
 from pytest_fxgraph.gate.commands import accepting_command
 from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
-from pytest_fxgraph.gate.paths import (
-    golden_layout,
-    golden_store,
-    has_case_collision,
-    shown,
-    slashed_path,
-    within_folder,
-)
-from pytest_fxgraph.goldens.files import (
-    SUFFIX,
-    base_path,
-    golden_digest,
-    golden_path,
-    variant_path,
-    variant_paths,
-    variant_suffix,
-)
+from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, slashed_path, started_in, within_folder
+from pytest_fxgraph.goldens import files
+from pytest_fxgraph.goldens.layout import nearest_with, walk_project
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.renamed import graph_digest, may_belong
 from pytest_fxgraph.goldens.store import GoldenStore, rank_variants
 from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import is_worker, wants_update
+
+_MOST_FOLDERS = 20_000
+
+# Paths of files with a golden's name, by the names of folder and file.
+_Index = dict[tuple[str, str], list[Path]]
+_INDEX = pytest.StashKey[_Index]()
 
 
 class GoldenFiles:
@@ -80,7 +74,7 @@ class GoldenFiles:
         # examples leaves garbage of its own, so that the collector has to run then.
         with nullcontext() if runs_examples(options) else gc_paused():
             obtained = ObtainedGraph(subject, options, terms, hooks, program)
-            place = TestFile(self._item, self._attempt, self._store, self._serving(base), obtained)
+            place = TestFile(self._item, self._attempt, self._serving(base), obtained)
             outcome = Outcome(str(self._item.nodeid), place.shown, terms.level, "matched", terms=terms.to_dict())
             try:
                 return compare(place, obtained, outcome)
@@ -102,7 +96,7 @@ class GoldenFiles:
         """Return the path of the golden for every version of torch."""
         item = self._item
         callspec = getattr(item, "callspec", None)
-        return golden_path(
+        return files.golden_path(
             slashed_path(item.path, item.config.rootpath),
             [node.name for node in item.listchain() if isinstance(node, pytest.Class)],
             getattr(item, "originalname", None) or item.name,
@@ -128,7 +122,7 @@ class GoldenFiles:
     def _serving_all_ranks(self, base: PurePosixPath) -> PurePosixPath:
         texts = self._attempt.texts  # empty, unless the run updates goldens
         with suppress(GoldenNameError):  # a place outside the folder is refused where it is read
-            for place in variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())[:-1]:
+            for place in files.variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())[:-1]:
                 if (texts and shown(place, self._item.config) in texts) or self._store.exists(place):
                     return place
         return base
@@ -139,29 +133,22 @@ class TestFile(TestPlace):
 
     has_variants = True
 
-    def __init__(
-        self,
-        item: pytest.Item,
-        attempt: GoldenAttempt,
-        store: GoldenStore,
-        path: PurePosixPath,
-        obtained: ObtainedGraph,
-    ) -> None:
+    def __init__(self, item: pytest.Item, attempt: GoldenAttempt, path: PurePosixPath, obtained: ObtainedGraph) -> None:
         super().__init__(shown(path, item.config), item, attempt)
-        self._store, self._path, self._obtained = store, path, obtained
+        self._store, self._path, self._obtained = golden_store(item.config), path, obtained
         if obtained.terms.level == "exact":
             self._keep_traced_names()
 
     @property
     def is_alone(self) -> bool:  # type: ignore[override]  # the base class has a fixed answer
         """Whether the test has no other golden: it compared none before, and no file has the name of one."""
-        folder, own = self._path.parent, base_path(self._path)
-        beginning = own.name.removesuffix(SUFFIX).split(".")[0]
+        folder, own = self._path.parent, files.base_path(self._path)
+        beginning = own.name.removesuffix(files.SUFFIX).split(".")[0]
         try:
             names = os.listdir(self._store.root / folder)
         except OSError:  # no golden is there yet
             names = []
-        others = {base_path(folder / name) for name in names if name.startswith(beginning)} - {own}
+        others = {files.base_path(folder / name) for name in names if name.startswith(beginning)} - {own}
         return super().is_alone and not any(may_belong(each, str(self._item.nodeid)) for each in others)
 
     def read(self) -> str:
@@ -191,8 +178,6 @@ class TestFile(TestPlace):
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe the missing golden, and a golden of the test that lies elsewhere."""
-        from pytest_fxgraph.gate.elsewhere import goldens_elsewhere
-
         return (
             f"there is no golden {printable_line(self.shown)}",
             *goldens_elsewhere(self._item, self._path),
@@ -203,11 +188,11 @@ class TestFile(TestPlace):
         """Note the digest of the golden's text in the outcome."""
         if text is None:
             return self._with_digest_of_file(outcome)
-        return replace(outcome, expected_digest=golden_digest(text.encode("utf-8", "surrogatepass")))
+        return replace(outcome, expected_digest=files.golden_digest(text.encode("utf-8", "surrogatepass")))
 
     def with_graph(self, outcome: Outcome, text: str) -> Outcome:
         """Note the graph of a missing golden, and the variant that another torch version would write."""
-        variant = variant_suffix(str(torch.__version__))
+        variant = files.variant_suffix(str(torch.__version__))
         return replace(outcome, graph_digest=graph_digest(text, outcome.level), variant=variant)
 
     def with_received(self, outcome: Outcome, text: Callable[[], str]) -> Outcome:
@@ -223,7 +208,7 @@ class TestFile(TestPlace):
         config = self._item.config
         if not config.getoption("fx_update_variant"):
             return self.shown
-        return shown(variant_path(base_path(self._path), str(torch.__version__)), config)
+        return shown(files.variant_path(files.base_path(self._path), str(torch.__version__)), config)
 
     def _with_digest_of_file(self, outcome: Outcome) -> Outcome:
         with suppress(GoldenError):  # no file, or a file that nobody can replace
@@ -278,3 +263,51 @@ class ScriptFile(Place):
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe the missing golden."""
         return (f"there is no golden {printable_line(self.shown)}; {reason}",)
+
+
+# Where else a missing golden may lie: another rootdir, or another folder, is a common reason. The whole repository is
+# looked through, once a run, and only if a golden is missing.
+
+
+def goldens_elsewhere(item: pytest.Item, golden: PurePosixPath) -> Iterator[str]:
+    """Yield a line that names a golden of this test in another place, if there is one; `golden` is the missing one."""
+    config = item.config
+    top = nearest_with(config.rootpath, ".git", ".hg", ".svn") or config.rootpath
+    if _INDEX not in config.stash:
+        config.stash[_INDEX] = _index(top)
+    missing = golden_layout(config).root / golden
+    for path in config.stash[_INDEX].get(_key(missing), ()):
+        if path != missing and _is_of_test(path, item.path, top) and files.begins_like_a_golden(path):
+            place = os.path.relpath(path, started_in(config)).replace(os.sep, "/")
+            yield f"  but there is {printable_line(place)}; is the rootdir right, {config.rootpath}?"
+            return
+
+
+def _index(top: Path) -> _Index:
+    index: _Index = {}
+    for folder, _, names in islice(walk_project(top), _MOST_FOLDERS):
+        for name in names:
+            if name.endswith(files.SUFFIX) and not files.is_received(PurePosixPath(name)):
+                path = Path(folder, name)
+                index.setdefault(_key(path), []).append(path)
+    return index
+
+
+def _key(path: Path) -> tuple[str, str]:
+    # The digest in a name depends on where rootdir is.
+    return path.parent.name, path.name.removesuffix(files.SUFFIX).partition("~")[0]
+
+
+def _is_of_test(golden: Path, test: Path, top: Path) -> bool:
+    """Tell whether a golden can be one of a test file, for some rootdir and some golden folder, and not of another's.
+
+    Its folder is the path of its test file, if one leaves the golden folder out, wherever in it that may be.
+    """
+    parts = golden.relative_to(top).parent.parts
+    own = Path(os.path.relpath(test.with_suffix("") if test.suffix == ".py" else test, top)).parts
+    places = [(start, end) for start in range(len(parts)) for end in range(start + 1, len(parts))]
+    tested = {parts[:start] + parts[end:] for start, end in places}
+    if own in tested:
+        return True
+    # Another test file uses a golden of the same name: the golden is not this test's.
+    return not any(Path(top, *each[:-1], each[-1] + ".py").exists() for each in tested)

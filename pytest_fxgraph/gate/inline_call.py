@@ -69,11 +69,9 @@ class InlineCall:
 
     def shown_in(self, folder: Path) -> str:
         """Return the place as people read it, "tests/test_fuse.py:12"."""
-        return f"{self.shown_file(folder)}:{self.line}"
-
-    def shown_file(self, folder: Path) -> str:
-        """Return the path of the file relative to a folder; a name that is no path, "<string>", as it is."""
-        return self.file if self.file.startswith("<") else slashed_path(self.file, folder)
+        # A name that is no path, "<string>", stays as it is.
+        file = self.file if self.file.startswith("<") else slashed_path(self.file, folder)
+        return f"{file}:{self.line}"
 
 
 def call_at(frame: types.FrameType, text: str | None) -> InlineCall:

@@ -18,7 +18,7 @@ from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import Adapter, to_graph_module, to_readable_graph
 from pytest_fxgraph.captures.tracing import TracedGraph, traced_again_with_sources
 from pytest_fxgraph.choices import CodeForm, ConstantForm, Frontend, Level
-from pytest_fxgraph.document.builder import build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.capture_notes import refuse_without_breaks, refuse_without_kernels, without_kernels
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
@@ -265,9 +265,9 @@ class ObtainedGraph:
     def _document(self, traced: TracedGraph, graphs: Graphs) -> GraphDocument:
         is_run = self._has_example
         with shapes_recorded(traced.root, self._inputs, self._kwargs) if is_run else contextlib.nullcontext():
-            document = build_document_of_graph(
-                traced.graph,
+            document = build_document(
                 traced.root,
+                graph=traced.graph,
                 constants=self.terms.constants,
                 sources=traced.model is None,
                 own_name=self._hooks.own_name,

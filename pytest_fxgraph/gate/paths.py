@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_fxgraph.gate.collection import HAS_CASE_COLLISION
 from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
 
@@ -76,8 +75,3 @@ def slashed_path(path: str | Path, start: str | Path) -> str:
         return os.path.relpath(path, start).replace(os.sep, "/")
     except ValueError:
         return str(path).replace(os.sep, "/")
-
-
-def has_case_collision(item: pytest.Item) -> bool:
-    """Tell whether another test's id differs from this one's only in case."""
-    return any(HAS_CASE_COLLISION in node.stash for node in item.listchain())

@@ -96,11 +96,9 @@ class RunEnd:
     def _colour(self) -> dict[str, bool]:
         """Return the markup of the summary: the colour of its worst result."""
         results = set(self._goldens.results.values())
-        return (
-            {"green": True}
-            if results <= {"matched"}
-            else {"yellow" if results <= {"matched", "written"} else "red": True}
-        )
+        if results <= {"matched"}:
+            return {"green": True}
+        return {"yellow" if results <= {"matched", "written"} else "red": True}
 
     def _written_lines(self, paths: Sequence[str], what: str) -> list[str]:
         """Name the files that were written, or count them if they are many and nobody asked for their names."""

@@ -16,7 +16,7 @@ from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.levels import operator_counts
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.costs import CostBlock
-from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.model import graphs_of
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED, KERNEL_BYTES, KERNELS, QUANTIZED
 from pytest_fxgraph.goldens.table_rows import KEYS, Values
@@ -41,8 +41,10 @@ def numbers_of(subject: Any) -> dict[str, int | float]:
     documents = [build_document(graph, constants="shape", sources=False) for graph in graphs]
     numbers["graphs"] = len(graphs)
     numbers["operators"] = sum(sum(operator_counts(document).values()) for document in documents)
-    numbers["nodes"] = sum(map(_nodes_in, documents))
-    quantized = sum(map(_quantized_in, documents))
+    inside = [graph for document in documents for graph in graphs_of(document)]
+    numbers["nodes"] = sum(len(graph.nodes) for graph in inside)
+    # Parameters and buffers that are held as small whole numbers with scales.
+    quantized = sum(_GRANULARITY.search(record.value) is not None for graph in inside for record in graph.state)
     further = {QUANTIZED: quantized} if quantized else {}
     if isinstance(subject, Capture) and subject.frontend == "inductor":
         further |= {KERNELS: len(subject.kernels), KERNEL_BYTES: sum(kernel.bytes for kernel in subject.kernels)}
@@ -63,11 +65,6 @@ def _graphs_of(subject: Any) -> list[Any]:
     if isinstance(subject, RankPrograms):
         return [subject.programs[group.ranks[0]].readable for group in subject.groups]
     return subject.graphs if isinstance(subject, Capture) else [subject]
-
-
-def _nodes_in(document: GraphDocument) -> int:
-    inner = sum(_nodes_in(module.graph) for module in document.modules if module.graph is not None)
-    return len(document.nodes) + inner
 
 
 def costs_of(
@@ -116,12 +113,6 @@ def _elements(subject: Any) -> int:
     """Count the elements of all parameters that graphs read, each once."""
     tensors = {id(each): each for graph in _graphs_of(subject) for each in graph.parameters()}
     return sum(tensor.numel() for tensor in tensors.values())
-
-
-def _quantized_in(document: GraphDocument) -> int:
-    """Count the parameters and buffers that are held as small whole numbers with scales."""
-    inner = sum(_quantized_in(module.graph) for module in document.modules if module.graph is not None)
-    return inner + sum(1 for record in document.state if _GRANULARITY.search(record.value))
 
 
 def measured_numbers(values: Mapping[str, Any], row: str) -> dict[str, int | float]:

@@ -31,6 +31,7 @@ class TerminalSections:
             for outcome in outcomes_of_run(self._config)
             if outcome.cluster
         }
+        shown = str(self._config.getoption("showcapture", "all"))
         changed: list[tuple[Any, list[tuple[str, str]], int]] = []
         for report in _failed(terminalreporter):
             sections = list(report.sections)
@@ -40,7 +41,9 @@ class TerminalSections:
                     for name, content in sections
                 ]
                 report.sections = [(name, self._coloured(name, content)) for name, content in told_once]
-                changed.append((report, sections, self._add_hidden_sections(report)))
+                # --show-capture leaves sections out of the output; ours are no captured output.
+                added = 0 if shown == "all" else _add_to_error(report, lambda name: shown not in name)
+                changed.append((report, sections, added))
         try:
             return (yield)
         finally:
@@ -68,11 +71,6 @@ class TerminalSections:
             "".join(writer.markup(text, **{style: True}) if style else text for text, style in coloured_spans(line))
             for line in content.split("\n")
         )
-
-    def _add_hidden_sections(self, report: Any) -> int:
-        """Add the sections that --show-capture leaves out to the error, as they are no captured output; count them."""
-        shown = str(self._config.getoption("showcapture", "all"))
-        return 0 if shown == "all" else _add_to_error(report, lambda name: shown not in name)
 
 
 def show_before_debugger(report: pytest.TestReport) -> None:

@@ -106,7 +106,7 @@ def _executed_parts(archive: zipfile.ZipFile) -> Iterator[str]:
             if name.endswith(".pt") and entry.file_size:
                 yield from (f"{name} names {function}" for function in _functions_named_in(file))
             elif _PAYLOADS.search(name) or _PROGRAM.search(name):
-                yield from (f"{name} has {part}" for part in _executed_texts(_json(file)))
+                yield from (f"{name} has {part}" for part in _executed_texts(json.loads(_limited(file))))
 
 
 def _functions_named_in(file: IO[bytes]) -> Iterator[str]:
@@ -172,10 +172,6 @@ def _is_plain(text: object) -> bool:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in names:
             return False
     return "\n" not in str(text)
-
-
-def _json(file: IO[bytes]) -> Any:
-    return json.loads(_limited(file))
 
 
 def _limited(file: IO[bytes]) -> bytes:

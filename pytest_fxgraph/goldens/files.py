@@ -27,7 +27,6 @@ FOLDER_BESIDE = "golden"  # in the folder of a test file, where goldens lie besi
 RECEIVED = "received"  # `<stem>.received.yaml` is the file that a failed test writes beside the golden
 
 _ENCODED = re.compile(r"[^A-Za-z0-9_-]")
-_ALL_DIGITS = re.compile(r"[0-9]+\Z")
 _CUT_CODE = re.compile(r"%[0-9A-F]?\Z")
 # Names that open a device on Windows, whatever follows their first dot.
 _DEVICES = frozenset(
@@ -50,7 +49,6 @@ _CAUSE = "# cause: "  # begins the second line
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _RANKS = r"@ranks-(\d+(?:-\d+)?(?:_\d+(?:-\d+)?)*)\Z"  # `@ranks-1-3_6` serves the ranks 1, 2, 3 and 6
 _VARIANT = rf"(?:@torch-\d+\.\d+)?(?:@(?:linux|macos|windows|cuda))?(?:{_RANKS})?\Z"
-_MINOR = r"\d+\.\d+"
 
 P = TypeVar("P", bound=PurePath)
 
@@ -174,7 +172,7 @@ def _ends_of_variants(torch_version: str, has_cuda: bool) -> tuple[str, ...]:
 
 def variant_suffix(torch_version: str) -> str:
     """Return how the stem of a variant ends for a version of torch: "@torch-2.13"."""
-    minor = re.match(_MINOR, torch_version)
+    minor = re.match(r"\d+\.\d+", torch_version)
     return f"@torch-{minor[0] if minor is not None else torch_version}"
 
 
@@ -272,20 +270,16 @@ def encoded_name(name: str) -> str:
 
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or not name:
-        raise GoldenNameError(f"cannot name a golden {name!r}: a name is a text that is not empty; choose another name")
-    if ".." in re.split(r"[/\\]", name):
-        raise GoldenNameError(
-            f"cannot name a golden {name!r}: '..' would leave the folder of this test; choose a name without it"
-        )
-    if name.lower() == RECEIVED:
-        raise GoldenNameError(
-            f"cannot name a golden {name!r}: *.{RECEIVED}{SUFFIX} is what --fx-received writes; choose another name"
-        )
-    if _ALL_DIGITS.match(name):
-        raise GoldenNameError(
-            f"cannot name a golden {name!r}: numbers count the unnamed goldens of a test; put a letter into the name"
-        )
-    return name
+        reason = "a name is a text that is not empty; choose another name"
+    elif ".." in re.split(r"[/\\]", name):
+        reason = "'..' would leave the folder of this test; choose a name without it"
+    elif name.lower() == RECEIVED:
+        reason = f"*.{RECEIVED}{SUFFIX} is what --fx-received writes; choose another name"
+    elif name.isascii() and name.isdigit():
+        reason = "numbers count the unnamed goldens of a test; put a letter into the name"
+    else:
+        return name
+    raise GoldenNameError(f"cannot name a golden {name!r}: {reason}")
 
 
 def _means_something_else(stem: str, name: str | None) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from pytest_fxgraph.document.literals import escaped
 from pytest_fxgraph.errors import GoldenWriteError
 from pytest_fxgraph.goldens.inline_text import dedented
 
@@ -277,13 +278,8 @@ def _quoted(body: str, literal: Literal, encoding: str) -> str:
     if quotes not in body and can_be_encoded:
         is_raw = "\\" in body or literal.prefix in ("r", "R")
         return f"{(literal.prefix if literal.prefix in ('r', 'R') else 'r') if is_raw else ''}{quotes}{body}{quotes}"
-    escaped = body.replace("\\", "\\\\").replace(quotes, "".join(f"\\{quote}" for quote in quotes))
-    return f"{quotes}{''.join(each if _can_encode(each, encoding) else _escape(each) for each in escaped)}{quotes}"
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    masked = body.replace("\\", "\\\\").replace(quotes, "".join(f"\\{quote}" for quote in quotes))
+    return f"{quotes}{''.join(each if _can_encode(each, encoding) else escaped(each) for each in masked)}{quotes}"
 
 
 def _can_encode(text: str, encoding: str) -> bool:

@@ -38,7 +38,7 @@ def with_kept_names(golden: GraphDocument, obtained: GraphDocument) -> GraphDocu
     name, or gets the next that is free.
     """
     graphs = {module.path: module.graph for module in golden.modules if module.graph is not None}
-    renamed = rename_nodes(obtained, _names(_paired(golden, obtained)))
+    renamed = rename_nodes(obtained, _names(align(graph_index_of(golden), graph_index_of(obtained))))
     modules = [
         module
         if module.graph is None or module.path not in graphs
@@ -46,10 +46,6 @@ def with_kept_names(golden: GraphDocument, obtained: GraphDocument) -> GraphDocu
         for module in obtained.modules
     ]
     return replace(renamed, modules=tuple(modules))
-
-
-def _paired(expected: GraphDocument, obtained: GraphDocument) -> Alignment:
-    return align(graph_index_of(expected), graph_index_of(obtained))
 
 
 def _names(alignment: Alignment) -> dict[str, str]:

@@ -78,6 +78,11 @@ def _folders_beside(rootpath: Path, test_files: Collection[str] | None) -> Itera
             yield PurePosixPath(os.path.relpath(folder, rootpath).replace(os.sep, "/"), FOLDER_BESIDE)
 
 
+def nearest_with(folder: Path, *names: str) -> Path | None:
+    """Return the folder itself or the nearest one around it that has a file or folder of these names."""
+    return next((each for each in (folder, *folder.parents) if any((each / name).exists() for name in names)), None)
+
+
 def walk_project(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """Walk as os.walk does, and leave out hidden folders, installed packages and virtual environments."""
     for folder, folders, files in os.walk(top):

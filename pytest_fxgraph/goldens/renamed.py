@@ -89,12 +89,9 @@ class RenamedGoldens:
 def _digest_of_file(path: Path, level: str) -> str | None:
     try:
         text = path.read_bytes().decode().removeprefix("\ufeff").replace("\r\n", "\n")
-    except (OSError, UnicodeDecodeError):
-        return None
-    try:
         return graph_digest(text, level)
-    except GateError:
-        return None  # the copy of a damaged golden would be another one
+    except (OSError, UnicodeDecodeError, GateError):  # the copy of a damaged golden would be another one
+        return None
 
 
 def _likeness(one: PurePosixPath, other: PurePosixPath) -> tuple[bool, float, str]:

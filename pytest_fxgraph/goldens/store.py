@@ -12,13 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from pytest_fxgraph.document.model import MOST_BYTES
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
-from pytest_fxgraph.goldens.files import (
-    golden_digest,
-    golden_of_all_ranks,
-    golden_of_received,
-    is_received,
-    ranks_served_by,
-)
+from pytest_fxgraph.goldens import files
 from pytest_fxgraph.goldens.lock import TEMPORARY_SUFFIX, locked
 
 _READ_REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
@@ -95,13 +89,7 @@ class GoldenStore:
                 f"cannot write the golden file {path}: its text cannot be stored as UTF-8 ({error.reason}); "
                 "the text of the graph holds half a surrogate pair, use a whole character"
             ) from None
-        with _write_errors(path):
-            if _holds(path, content):
-                return False
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # A link is kept, and its target is replaced.
-            replace_whole(Path(os.path.realpath(path)), content)
-        return True
+        return _put(path, content)
 
     def replace(self, relative: PurePosixPath | str, text: str, compared_with: str | None) -> bool:
         """Write a text in place of the golden with the digest `compared_with`; None stands for no golden.
@@ -116,7 +104,7 @@ class GoldenStore:
                 found = self.digest(relative)
             except GoldenFormatError:  # nothing could be compared with this file, either
                 found = None
-            if found not in (compared_with, golden_digest(text.encode("utf-8", "surrogatepass"))):
+            if found not in (compared_with, files.golden_digest(text.encode("utf-8", "surrogatepass"))):
                 return False
             self.write(relative, text)
         return True
@@ -126,13 +114,8 @@ class GoldenStore:
 
         Raises GoldenMissingError or GoldenFormatError if the other cannot be read.
         """
-        content, path = self._content(self.path(source)), self.path(target)
-        with _write_errors(path):
-            if _holds(path, content):
-                return False
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_whole(Path(os.path.realpath(path)), content)
-        return True
+        content = self._content(self.path(source))
+        return _put(self.path(target), content)
 
     def digest(self, relative: PurePosixPath | str) -> str | None:
         """Return the digest of a golden as received files name it; None if there is no golden.
@@ -140,7 +123,7 @@ class GoldenStore:
         Raises GoldenFormatError if the file cannot be read.
         """
         try:
-            return golden_digest(self._content(self.path(relative)))
+            return files.golden_digest(self._content(self.path(relative)))
         except GoldenMissingError:
             return None
 
@@ -193,8 +176,8 @@ def rank_variants(
     with suppress(OSError):
         paths = [golden.parent / name for name in sorted(os.listdir(store.path(golden).parent))]
         if received:
-            paths = [golden_of_received(path) for path in paths if is_received(path)]
-        served = {path: ranks_served_by(path) for path in paths if golden_of_all_ranks(path) == golden}
+            paths = [files.golden_of_received(path) for path in paths if files.is_received(path)]
+        served = {path: files.ranks_served_by(path) for path in paths if files.golden_of_all_ranks(path) == golden}
         return {path: ranks for path, ranks in served.items() if ranks}
     return {}
 
@@ -222,6 +205,17 @@ def _is_below(path: str, folder: str) -> bool:
         return False
 
 
+def _put(path: Path, content: bytes) -> bool:
+    """Replace a file in one step, and tell whether that was necessary. Raises GoldenWriteError."""
+    with _write_errors(path):
+        if _holds(path, content):
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A link is kept, and its target is replaced.
+        replace_whole(Path(os.path.realpath(path)), content)
+    return True
+
+
 def _holds(path: Path, content: bytes) -> bool:
     try:
         return path.stat().st_size == len(content) and path.read_bytes() == content
@@ -246,7 +240,8 @@ def replace_whole(path: Path, content: bytes, *, is_synced: bool = True) -> None
             file.flush()
             if is_synced:
                 os.fsync(file.fileno())
-        _keep_mode(path, temporary)
+        with suppress(OSError):  # not worth a failure: the text matters, the mode is a courtesy
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         os.replace(temporary, path)
     except BaseException:  # also when the run is interrupted
         with suppress(OSError):
@@ -266,12 +261,6 @@ def write_whole(path: Path, text: str, what: str, *, shown_as: str | None = None
         raise ReportError(
             f"cannot write the {what} {shown_as or path}: {_reason(error)}; make room or give permission"
         ) from error
-
-
-def _keep_mode(path: Path, temporary: Path) -> None:
-    # Not worth a failure: the text matters, the mode is a courtesy.
-    with suppress(OSError):
-        temporary.chmod(stat.S_IMODE(path.stat().st_mode))
 
 
 @contextmanager

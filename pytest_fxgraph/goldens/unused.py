@@ -23,21 +23,16 @@ def unused_goldens(records: Sequence[RunRecord]) -> list[str]:
 
 
 def judged_files(records: Sequence[RunRecord]) -> set[str]:
-    """Name the test files whose goldens can be judged."""
-    return _known_files(records) | _gone_files(records)
+    """Name the test files whose goldens can be judged: all their tests ran, or they are gone.
 
-
-def _known_files(records: Sequence[RunRecord]) -> set[str]:
-    """Name the files with tests that all ran: one shard may run the tests that another shard left out."""
+    One shard may run the tests that another shard left out.
+    """
     ended = _merged(record.ended for record in records)
     failed = _merged(record.failed for record in records)
     found = _merged(record.found for record in records)
-    return {file for file, ids in found.items() if ids <= ended.get(file, set()) and not failed.get(file)}
-
-
-def _gone_files(records: Sequence[RunRecord]) -> set[str]:
+    judged = {file for file, ids in found.items() if ids <= ended.get(file, set()) and not failed.get(file)}
     whole = (record for record in records if record.finished and not record.had_path_arguments)
-    return {file for record in whole for file in record.gone}
+    return judged.union(*(record.gone for record in whole))
 
 
 def _merged(parts: Iterable[Ids]) -> dict[str, set[str]]:

@@ -14,7 +14,7 @@ from pytest_fxgraph.captures.dynamo import break_at, name_inputs, note_shapes
 from pytest_fxgraph.captures.guards import guards_of, read_failure
 from pytest_fxgraph.captures.places import UserCode, function_name, is_of_torch
 from pytest_fxgraph.captures.torch_internals import CompiledFunction, GuardFailure, compiled_function, facts_of
-from pytest_fxgraph.document.builder import build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.recorder.kept_graphs import reason_of
@@ -32,7 +32,7 @@ def describe_graph(graph_module: Any) -> GraphDocument:
     with suppress(CaptureError):  # a torch without ranges
         note_shapes(made)
     name_inputs(made)
-    return build_document_of_graph(made.graph, made, sources=False, graphs={})
+    return build_document(made, sources=False, graphs={})
 
 
 def facts_of_function(

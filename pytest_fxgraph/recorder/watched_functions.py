@@ -164,9 +164,9 @@ def _caller(but: str = "\0") -> str:
 
 def document_of(root: Any, graph: Any = None) -> Any:
     """Return the document of a graph without code; by default, of the graph of its root."""
-    from pytest_fxgraph.document.builder import build_document_of_graph
+    from pytest_fxgraph.document.builder import build_document
 
-    return build_document_of_graph(root.graph if graph is None else graph, root, sources=False, graphs={})
+    return build_document(root, graph=graph, sources=False, graphs={})
 
 
 def _traced(graph: Any, tracer: Any, *_: Any) -> Iterator[Any]:

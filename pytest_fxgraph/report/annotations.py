@@ -110,10 +110,8 @@ def _of_goldens(group: Sequence[Outcome], place: Place | None, commands: Mapping
     if len(names) == 1:
         title, lines = f"{noun} {names[0]}", [first.headline]
     else:
-        title, lines = (
-            f"{len(names)} {noun}s differ in the same way",
-            [first.headline, *first_lines(names, _MOST_NAMES)],
-        )
+        title = f"{len(names)} {noun}s differ in the same way"
+        lines = [first.headline, *first_lines(names, _MOST_NAMES)]
     lines += [f"accept{f' {words}' if words else ''} with: {command}" for command, words in commands.items()]
     return Annotation("golden", title, tuple(lines), place, f"{first.golden} {first.status} {first.cluster}")
 
@@ -146,17 +144,11 @@ def _test_place(nodeid: str, test_places: Mapping[str, Place], folders: Folders)
 
 def _command(name: str, properties: Mapping[str, str], message: str) -> str:
     """Write a workflow command. Its texts are escaped, so that no text ends the command or begins another."""
-    told = ",".join(f"{key}={_escaped_property(text)}" for key, text in properties.items())
-    return f"::{name} {told}::{_escaped(printable(_shortened(message, _LONGEST_MESSAGE)))}"
-
-
-def _escaped_property(text: str) -> str:
-    return _escaped(clipped(printable_line(text), _LONGEST_TITLE)).replace(":", "%3A").replace(",", "%2C")
+    texts = {key: _escaped(clipped(printable_line(text), _LONGEST_TITLE)) for key, text in properties.items()}
+    told = ",".join(f"{key}={text}".replace(":", "%3A").replace(",", "%2C") for key, text in texts.items())
+    shortened = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} ..."
+    return f"::{name} {told}::{_escaped(printable(shortened))}"
 
 
 def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]} ..."

@@ -28,13 +28,8 @@ def edit_data(difference: Difference) -> tuple[dict[str, Any], ...]:
 
 def _data_of_edit(edit: Edit, changes: Sequence[int]) -> dict[str, Any]:
     places = [{"where": site.where, "expected": [*site.expected], "obtained": [*site.obtained]} for site in edit.sites]
-    return {
-        "kind": edit.kind,
-        "text": edit.text,
-        "title": describe_edit(edit),
-        "places": places,
-        "changes": [*changes],
-    }
+    told = {"kind": edit.kind, "text": edit.text, "title": describe_edit(edit)}
+    return {**told, "places": places, "changes": [*changes]}
 
 
 def _data_of(change: Change, cluster: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.capture_notes import NOUNS
-from pytest_fxgraph.document.literals import without_names
+from pytest_fxgraph.document.literals import without_references
 
 _DIGITS = 6
 
@@ -73,7 +73,7 @@ def cluster_key(difference: Difference, golden: str) -> str:
 
 
 def _part(change: Change) -> tuple[str, ...]:
-    texts = (without_names(change.expected), without_names(change.obtained))
+    texts = (without_references(change.expected), without_references(change.obtained))
     # A name that a user gave is the change itself; one that tracing gave says where it is.
     where = change.where if change.subject in ("input", "note", *NOUNS) else ""
     return (change.kind, change.action, change.subject, change.field, change.operator, where, *texts)

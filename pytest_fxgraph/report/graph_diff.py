@@ -11,8 +11,13 @@ from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.isomorphism import Alignment
 from pytest_fxgraph.compare.sequence_alignment import longest_increasing
 from pytest_fxgraph.document import text_writer
-from pytest_fxgraph.document.literals import rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, with_texts
+from pytest_fxgraph.document.model import (
+    GraphDocument,
+    ModuleRecord,
+    NodeRecord,
+    StateRecord,
+    with_references,
+)
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.printable import counted
 
@@ -150,9 +155,7 @@ class GraphDiff:
     def _renamed(self, record: _Record) -> _Record:
         if not isinstance(record, NodeRecord) or not self._names:
             return record
-        node = with_texts(record, lambda text: rename_references(text, self._names))
-        effects = tuple(rename_references(effect, self._names) for effect in node.effects)
-        return node._replace(name=self._names.get(node.name, node.name), effects=effects)
+        return with_references(record, self._names, name=self._names.get(record.name, record.name))
 
     def _inner_diff(self, path: str) -> GraphDiff | None:
         """Return the diff of the graphs inside a module of both graphs."""

@@ -118,9 +118,8 @@ def _read(path: Path, take: Callable[[dict[str, Any]], _Taken]) -> _Taken:
 
 
 def _report_of(data: Mapping[str, Any]) -> RunReport:
-    from pytest_fxgraph.report.numeric_failure import (
-        NumericFailure,  # here, because runs of pytest write reports and read no report
-    )
+    # Here, because runs of pytest write reports and read no report.
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
 
     return RunReport(
         str(data["summary"]),

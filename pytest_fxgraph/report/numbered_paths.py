@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 NUMBER = re.compile(r"\d{1,9}")
 _FEW = 3
@@ -30,19 +30,18 @@ def format_paths(paths: Sequence[str]) -> str:
 
     A range ends at a missing number, so that it contains no path outside the list.
     """
-    if len(paths) <= _FEW:
-        return ", ".join(paths)
-    ranges = _ranges(paths)
-    omitted = sum(map(len, ranges[_MOST_RANGES:]))
-    shown = [_format_range(each) for each in ranges[:_MOST_RANGES]]
-    return ", ".join([*shown, *([f"and {omitted} more"] if omitted else [])])
+    return ", ".join(paths) if len(paths) <= _FEW else _first_ranges(paths, _format_range)
 
 
 def format_ranges(paths: Sequence[str]) -> str:
     """List paths in one line, as `format_paths` does, with a range written once: `blocks.0-11.mlp`."""
+    return _first_ranges(paths, _short_range)
+
+
+def _first_ranges(paths: Sequence[str], text_of: Callable[[list[str]], str]) -> str:
     ranges = _ranges(paths)
     omitted = sum(map(len, ranges[_MOST_RANGES:]))
-    shown = [_short_range(each) for each in ranges[:_MOST_RANGES]]
+    shown = [text_of(each) for each in ranges[:_MOST_RANGES]]
     return ", ".join([*shown, *([f"and {omitted} more"] if omitted else [])])
 
 

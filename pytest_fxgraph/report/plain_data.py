@@ -44,7 +44,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return lambda value: None if value is None else inner(value)
     if origin is tuple:
         part = _reader(given[0])
-        return lambda value: tuple(map(part, _list(value)))
+        return lambda value: tuple(map(part, _of_form(value, (list, tuple), "a list")))
     if origin is Mapping:
         key, item = map(_reader, given)
         return lambda value: {key(name): item(each) for name, each in _mapping(value).items()}
@@ -57,13 +57,11 @@ def _checked(value: Any, kind: type) -> Any:
     raise ValueError(f"expected {_WORDS[kind]}, got {value!r:.40}")
 
 
-def _list(value: object) -> Any:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError(f"expected a list, got {value!r:.40}")
-    return value
+def _mapping(value: object) -> Any:
+    return _of_form(value, Mapping, "names and values")
 
 
-def _mapping(value: object) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"expected names and values, got {value!r:.40}")
+def _of_form(value: object, kinds: Any, words: str) -> Any:
+    if not isinstance(value, kinds):
+        raise ValueError(f"expected {words}, got {value!r:.40}")
     return value

@@ -255,12 +255,9 @@ def _first_hunks(diff: GraphDiff, places: Iterable[tuple[str, Iterable[Place]]])
     shown = 0
     for name, lines in places:
         hunk = diff.hunks(lines) if shown < _MOST_HUNKS else []
-        shown += bool(hunk)
-        yield from _headed(f"around {name}", hunk)
-
-
-def _headed(head: str, hunk: list[str]) -> list[str]:
-    return ["", head, *(f"  {line}" for line in hunk)] if hunk else []
+        if hunk:
+            shown += 1
+            yield from ("", f"around {name}", *(f"  {line}" for line in hunk))
 
 
 def _place_of(edit: Edit, edits: Sequence[Edit]) -> str:

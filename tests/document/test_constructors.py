@@ -9,17 +9,10 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from fixtures import constructor_table
+from fixtures.constructor_table import main, table_of_installed_torch
 from fixtures.torch_versions import TORCH
-from pytest_fxgraph.document import constructors
-from pytest_fxgraph.document.constructors import (
-    NEVER,
-    TABLE,
-    Parameter,
-    main,
-    parameters_in_table,
-    recorded_parameters,
-    table_of_installed_torch,
-)
+from pytest_fxgraph.document.constructors import NEVER, TABLE, Parameter, parameters_in_table, recorded_parameters
 
 ROOT = Path(__file__).parents[2]
 NORMS = {f"torch.nn.{lazy}{norm}Norm{n}d" for lazy in ("", "Lazy") for norm in ("Batch", "Instance") for n in (1, 2, 3)}
@@ -85,7 +78,7 @@ def test_the_table_is_what_the_oldest_torch_says():
         "-W",
         "ignore",
         "-c",
-        "from pytest_fxgraph.document import constructors as c; print(c.table_text())",
+        "from fixtures import constructor_table as c; print(c.table_text())",
     ]
 
     text = subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -95,7 +88,7 @@ def test_the_table_is_what_the_oldest_torch_says():
 
 def test_another_torch_does_not_write_the_table(monkeypatch, capsys):
     monkeypatch.setattr(torch, "__version__", "2.60.1")
-    monkeypatch.setattr(constructors, "TABLE", None)
+    monkeypatch.setattr(constructor_table, "TABLE", None)
 
     assert main() == 1
     assert "the table is made from torch 2.6, and this is 2.60.1: install that one" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document import folding
-from pytest_fxgraph.document.builder import build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.folding import changed, changes_between
@@ -32,7 +32,7 @@ def golden_of(model: nn.Module, before: str | None = None, batch: int = 2) -> st
     module = to_graph_module(model.eval(), example_inputs=inputs)
     graphs: Graphs = {}
     with shapes_recorded(module, inputs, None):
-        document = build_document_of_graph(module.graph, module, graphs=graphs)
+        document = build_document(module, graphs=graphs)
     document = with_code(document, graphs)
     if before is not None:
         document = document_after(decode(before, "golden"), document, graphs, "structure")
@@ -190,7 +190,7 @@ class Residual(nn.Module):
 def test_the_blocks_of_a_bare_sequential_are_folded_and_read_back():
     module = to_graph_module(nn.Sequential(*[Residual() for _ in range(3)]))
     graphs: Graphs = {}
-    document = with_code(build_document_of_graph(module.graph, module, graphs=graphs), graphs)
+    document = with_code(build_document(module, graphs=graphs), graphs)
     text = encode(document, folds_code=True)
 
     assert "  block *:\n    %linear = self.linear(%0)\n" in text
@@ -206,7 +206,7 @@ def test_only_so_many_blocks_are_compared_with_all_others(monkeypatch):
     asked = []
     monkeypatch.setattr(folding, "_changes_if_few", lambda *lines: asked.append(lines))
     module = to_graph_module(nn.Sequential(*[Residual(factor) for factor in range(100)]))
-    document = build_document_of_graph(module.graph, module)
+    document = build_document(module)
 
     text = encode(document)
 

@@ -8,7 +8,7 @@ import torch
 from torch import fx, nn
 
 import fxcore
-from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.generated_code import Graphs, under_names_of, with_code
 from pytest_fxgraph.document.model import without_code
 from pytest_fxgraph.document.node_names import rename_nodes
@@ -22,7 +22,7 @@ class Net(nn.Module):
 def read(graph_module):
     """Return the document without code, and where its graphs are."""
     graphs: Graphs = {}
-    return build_document_of_graph(graph_module.graph, graph_module, graphs=graphs), graphs
+    return build_document(graph_module, graphs=graphs), graphs
 
 
 def around(inner):

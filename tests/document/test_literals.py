@@ -15,6 +15,7 @@ from pytest_fxgraph.document.literals import (
     references,
     rename_references,
     string_text,
+    without_references,
 )
 
 
@@ -98,3 +99,8 @@ def test_whatever_strings_hold_the_references_around_them_are_found(before, afte
 
 def test_each_character_has_the_shortest_escape():
     assert string_text("\x1f ~\x7f\xff\u0100\uffff\U00010000") == r'"\x1f ~\x7f\xff\u0100\uffff\U00010000"'
+
+
+def test_a_text_without_references_keeps_its_quoted_texts():
+    assert without_references('(%x, "%x", 1, %y_1)') == '(%, "%x", 1, %)'
+    assert without_references("float32") == "float32"

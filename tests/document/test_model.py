@@ -11,9 +11,11 @@ from pytest_fxgraph.document.model import (
     ModuleRecord,
     NodeRecord,
     StateRecord,
+    graphs_of,
     recorded_at,
     texts_of,
     with_inner_graphs,
+    with_references,
     with_texts,
     without_code,
     without_computed_contents,
@@ -66,10 +68,22 @@ def test_a_buffer_outside_the_state_dict_is_computed(kind, persistent, is_comput
     assert StateRecord("t", kind, "float32[1]", persistent=persistent).is_computed is is_computed
 
 
+NODE = NodeRecord("y", "call_function", "f", ("%x", "1"), (("dim", "2"),), value="float32[3]", meta=(("tag", "%x"),))
+INNER = document("%x = input x\nreturn %x")
+
+
 def test_a_change_reaches_arguments_keywords_and_metadata_and_nothing_else():
     changed = with_texts(NODE, lambda text: f"<{text}>")
 
     assert changed == NODE._replace(args=("<%x>", "<1>"), kwargs=(("dim", "<2>"),), meta=(("tag", "<%x>"),))
+
+
+def test_other_names_reach_all_references_and_not_the_own_name():
+    node = NODE._replace(effects=("write %x", "random"))
+
+    changed = with_references(node, {"x": "z", "y": "w"})
+
+    assert changed == NODE._replace(args=("%z", "1"), meta=(("tag", "%z"),), effects=("write %z", "random"))
 
 
 def test_the_texts_of_a_node_begin_with_its_value_if_it_is_known():
@@ -85,3 +99,10 @@ def test_inner_graphs_change_and_other_modules_stay():
 
     assert changed.modules == (modules[0], modules[1]._replace(graph=replace(INNER, notes=("seen",))))
     assert with_inner_graphs(INNER, lambda graph: replace(graph, notes=("seen",))) is INNER
+
+
+def test_a_graph_comes_with_the_graphs_inside_it_at_any_depth():
+    middle = document("%x = input x\nreturn %x", modules=(ModuleRecord("inner", "GraphModule", graph=INNER),))
+    outer = document("%x = input x\nreturn %x", modules=(ModuleRecord("middle", "GraphModule", graph=middle),))
+
+    assert list(graphs_of(outer)) == [outer, middle, INNER]

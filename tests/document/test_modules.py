@@ -1,16 +1,27 @@
 from __future__ import annotations
 
 import enum
+import functools
 import gc
 import weakref
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrize
+from torch.nn.utils import parametrize, prune
+from torch.nn.utils.weight_norm import WeightNorm
 
+from fxcore import Graph, GraphModule
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
-from pytest_fxgraph.document.modules import Attributes, module_config, parts_of, training_flag, traits_of
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.modules import (
+    Attributes,
+    module_config,
+    parts_of,
+    returns_something,
+    training_flag,
+    traits_of,
+)
 
 
 def test_modules_parameters_and_plain_attributes_are_found_by_path():
@@ -289,3 +300,88 @@ def test_a_class_that_derives_from_one_of_torch_says_nothing_of_what_only_some_t
     assert (default["size"], default["padding"]) == ("3", "0")
     assert default.keys() == {"size", "kernel_size", "stride", "padding", "ceil_mode"}
     assert config_of(Derived(2, pace=3)) == {**default, "pace": "(3, 3)"}
+
+
+def looks_on(module, args, output):
+    print(output)
+
+
+def leaves_early(module, args, output):
+    if args:
+        return
+    for _ in args:
+        return
+
+
+def explicit_none(module, args, output):
+    if module.training:
+        print(output)
+    return
+
+
+def scales(module, args, output):
+    return output * 2
+
+
+def scales_sometimes(module, args, output):
+    return output * 2 if module.training else None
+
+
+class Observer:
+    def __call__(self, module, args, output):
+        self.seen = output
+
+
+class Quantizer:
+    def __call__(self, module, args, output):
+        return output.round()
+
+    def method(self, module, args):
+        return args
+
+
+@pytest.mark.parametrize(
+    "hook", [looks_on, leaves_early, explicit_none, Observer(), functools.partial(looks_on), WeightNorm("weight", 0)]
+)
+def test_a_hook_that_only_looks_on_returns_nothing(hook):
+    assert not returns_something(hook)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [scales, scales_sometimes, Quantizer(), Quantizer().method, functools.partial(scales), torch.relu, lambda *_: 3],
+)
+def test_a_hook_that_may_return_something_is_told(hook):
+    assert returns_something(hook)
+
+
+def config_in_graph(module):
+    graph = Graph()
+    graph.output(graph.call_module("layer", (graph.placeholder("x"),)))
+    return dict(build_document(GraphModule(nn.ModuleDict({"layer": module}), graph)).modules[0].config)
+
+
+def test_hooks_of_a_called_module_are_part_of_its_configuration():
+    layer = nn.ReLU()
+    layer.register_forward_hook(looks_on)
+    layer.register_forward_hook(scales)
+    layer.register_forward_hook(Quantizer())
+    layer.register_forward_pre_hook(Quantizer().method)
+
+    assert config_in_graph(layer) == {
+        "forward pre-hooks": f"[{__name__}.Quantizer.method]",
+        "forward hooks": f"[{__name__}.scales, {__name__}.Quantizer]",
+    }
+
+
+def test_hooks_of_torch_that_prepare_parameters_are_no_part_of_it():
+    layer = prune.l1_unstructured(nn.Linear(2, 2), "weight", amount=1)
+
+    assert not any("hooks" in name for name in config_in_graph(layer))
+
+
+def test_a_forward_that_one_module_got_is_part_of_its_configuration():
+    layer = nn.ReLU()
+    layer.forward = scales
+
+    assert config_in_graph(layer) == {"patched forward": f"{__name__}.scales"}

@@ -40,6 +40,14 @@ def test_a_node_is_renamed_wherever_it_is_named_and_nowhere_else():
     assert (renamed.modules, renamed.notes, renamed.code) == (GRAPH.modules, GRAPH.notes, GRAPH.code)
 
 
+def test_metadata_that_names_a_node_follows_its_new_name():
+    tagged = replace(
+        GRAPH, nodes=(*GRAPH.nodes[:2], GRAPH.nodes[2]._replace(meta=(("from", "%relu"),)), GRAPH.nodes[3])
+    )
+
+    assert rename_nodes(tagged, {"relu": "b"}).nodes[2].meta == (("from", "%b"),)
+
+
 @pytest.mark.parametrize(
     "text",
     [

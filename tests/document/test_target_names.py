@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pytest_fxgraph.document.target_names import TargetNames, class_name
+from pytest_fxgraph.document.target_names import TargetNames, class_name, text_or_class
 from pytest_fxgraph.errors import DocumentError
 
 
@@ -118,3 +118,11 @@ def test_a_class_method_is_named_by_the_class_that_it_is_called_on(names):
     assert names.name(Double.apply) == f"{__name__}.Double.apply"
     assert names.name(Halve.apply) == f"{__name__}.Halve.apply"
     assert names.name(Halve.made) == f"{__name__}.Halve.made"
+
+
+def test_a_value_without_a_text_is_told_by_its_class():
+    def refused(value):
+        raise DocumentError("no text")
+
+    assert text_or_class(1, str) == "1"
+    assert text_or_class(OfTheUser(), refused) == f"{__name__}.OfTheUser"

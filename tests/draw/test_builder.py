@@ -8,7 +8,8 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
-from pytest_fxgraph.draw.builder import picture_of, short_value
+from pytest_fxgraph.draw.builder import picture_of, picture_of_nodes, short_value
+from pytest_fxgraph.draw.overlay import merged_nodes
 from pytest_fxgraph.draw.picture import Fact, Picture
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -361,7 +362,9 @@ def test_very_many_nodes_without_modules_are_drawn_in_parts():
 def test_lines_of_the_model_are_told_with_the_nodes_of_the_obtained_graph():
     before, after = (document(f"%x = input x\n%a = torch.{name}(%x)\nreturn %a") for name in ("neg", "exp"))
 
-    picture = picture_of(before, after, title="", sources={"a": "model.py:3: exp(x)"})
+    picture = picture_of_nodes(
+        merged_nodes(before, after), is_overlay=True, title="", sources={"a": "model.py:3: exp(x)"}
+    )
 
     assert {fact.what: fact.obtained for fact in picture.nodes[1].facts}["source"] == "model.py:3: exp(x)"
 

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults
-from pytest_fxgraph.gate.paths import has_case_collision
+from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, has_case_collision
 
 ID = "test_a.py::TestB::test_c"
 PHASES = ("setup", "call", "teardown")

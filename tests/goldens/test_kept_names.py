@@ -13,7 +13,7 @@ from torch import nn
 import fxcore
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
@@ -25,7 +25,7 @@ from pytest_fxgraph.goldens.kept_names import document_after, with_kept_names
 def updated(golden: str, graph_module: fxcore.GraphModule) -> GraphDocument:
     """Return the document that replaces a golden; it has to be the graph's, but for names."""
     graphs: Graphs = {}
-    obtained = build_document_of_graph(graph_module.graph, graph_module, graphs=graphs)
+    obtained = build_document(graph_module, graphs=graphs)
     kept = document_after(decode(golden, "golden"), with_code(obtained, graphs), graphs, "structure")
     assert compare_documents(kept, obtained).is_empty
     assert differs_in_names_at_most(encode(kept), obtained)

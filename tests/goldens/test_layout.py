@@ -6,7 +6,7 @@ import pytest
 
 from pytest_fxgraph.choices import BESIDE
 from pytest_fxgraph.goldens.files import golden_path
-from pytest_fxgraph.goldens.layout import GoldenLayout
+from pytest_fxgraph.goldens.layout import GoldenLayout, nearest_with
 
 FILES = (
     "golden/test_a/x.yaml",
@@ -96,3 +96,14 @@ def test_where_a_golden_lies_beside_its_test_does_not_depend_on_rootdir(params):
 
     assert from_top == "sub" / from_sub
     assert from_sub.parent == PurePosixPath("tests/golden/test_a")
+
+
+def test_the_nearest_folder_with_one_of_the_names_is_found_upwards(tmp_path):
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / ".hg").mkdir()
+    (tmp_path / "a" / ".git").write_text("gitdir: elsewhere")
+
+    assert nearest_with(inner, ".git", ".hg") == tmp_path / "a"
+    assert nearest_with(inner, ".hg") == tmp_path
+    assert nearest_with(inner, "no such name") is None

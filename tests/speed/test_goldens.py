@@ -11,7 +11,7 @@ from torch import nn
 import fxcore
 from fixtures.call_counts import added_calls
 from pytest_fxgraph.captures.subjects import to_readable_graph
-from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.functions import assert_graph_matches_golden
@@ -118,7 +118,7 @@ def test_a_node_is_written_down_in_few_calls():
 
 def test_a_layer_is_written_down_in_few_calls():
     def work(traced):
-        build_document_of_graph(traced.graph, traced.root, sources=False)
+        build_document(traced.root, graph=traced.graph, sources=False)
 
     assert added_calls(lambda count: to_readable_graph(layers(count)), work) < 56
 

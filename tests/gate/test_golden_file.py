@@ -7,8 +7,8 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.gate import elsewhere
-from pytest_fxgraph.gate.elsewhere import goldens_elsewhere
+from pytest_fxgraph.gate import golden_file
+from pytest_fxgraph.gate.golden_file import goldens_elsewhere
 from pytest_fxgraph.goldens.layout import GoldenLayout
 
 GOLDEN = encode(document("%x = input x\nreturn %x"))
@@ -18,7 +18,7 @@ MISSING = PurePosixPath("tests/test_net/test_net.yaml")
 @pytest.fixture
 def told(tmp_path, monkeypatch):
     """Return the lines for a missing golden of tests/test_net.py below rootdir, after files were written."""
-    monkeypatch.setattr(elsewhere, "started_in", lambda config: tmp_path)
+    monkeypatch.setattr(golden_file, "started_in", lambda config: tmp_path)
 
     def lines(*files: str, rootdir: str = "", text: str = GOLDEN, golden: PurePosixPath = MISSING) -> list[str]:
         for name in (*files, "tests/test_net.py"):
@@ -28,7 +28,7 @@ def told(tmp_path, monkeypatch):
         root = tmp_path / rootdir
         root.mkdir(exist_ok=True)
         layout = GoldenLayout(root, "golden")
-        monkeypatch.setattr(elsewhere, "golden_layout", lambda config: layout)
+        monkeypatch.setattr(golden_file, "golden_layout", lambda config: layout)
         config = SimpleNamespace(rootpath=root, stash={})
         return [*goldens_elsewhere(SimpleNamespace(config=config, path=tmp_path / "tests/test_net.py"), golden)]
 
