@@ -66,7 +66,7 @@ def fast_recording(
     """
     graph, create_arg, added = tracer.graph, tracer.create_arg, _adder(tracer, proxy_class)
     insert, paths, counts = graph._insert, tracer.submodule_paths or {}, tracer.num_calls
-    general_call, leaf_kinds = tracer._on_module_call, tracer._leaf_kinds
+    general_call, leaf_kinds, traced_kinds = tracer._on_module_call, tracer._leaf_kinds, tracer._traced_kinds
     wishes: dict[BuiltinFunctionType, NameParts] = {}
 
     def wish_of(target: BuiltinFunctionType) -> NameParts:
@@ -99,8 +99,12 @@ def fast_recording(
         call = tracer._module_call if has_own_calls else tracer._current_call()
         return added(kind, target, tuple(node_args), node_kwargs, tuple(inputs), wish, place, call)
 
-    def record_leaf(module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        path = paths.get(module) if type(module) in leaf_kinds and len(args) == 1 and not kwargs else None
+    def record_module(module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        kind = type(module)
+        # Nobody has to be asked about such a module: 0.985 of the time of a model of blocks.
+        if kind in traced_kinds and "forward" not in module.__dict__ and module in paths:
+            return tracer._inside(paths[module], kind, tracer._module_call, run, (module, *args), kwargs)
+        path = paths.get(module) if kind in leaf_kinds and len(args) == 1 and not kwargs else None
         is_plain = graph._insert is insert and graph._owning_module is None and graph._index is None
         if path is None or type(args[0]) is not proxy_class or "forward" in module.__dict__ or not is_plain:
             return general_call(module, run, args, kwargs)
@@ -111,4 +115,4 @@ def fast_recording(
         inputs = (args[0].node,)
         return added("call_module", path, inputs, NO_KWARGS, inputs, parts_for_text(path), place, call)
 
-    return FastRecording(record, record_leaf)
+    return FastRecording(record, record_module)
