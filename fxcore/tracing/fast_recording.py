@@ -30,6 +30,7 @@ def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
     """
     graph, places = tracer.graph, tracer.node_name_to_scope
     root, take_name, new = graph._root, graph._graph_namespace.take, object.__new__
+    notes_source = tracer.record_sources
 
     def added(
         kind: str,
@@ -45,7 +46,7 @@ def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
         graph._len += 1
         places[node._name] = place
         node._meta = meta_for_new_node() if THREAD.is_preserving else call
-        if tracer.record_sources:
+        if notes_source:
             tracer._note_source(node)
         proxy = new(proxy_class)
         proxy.tracer = tracer
@@ -110,7 +111,7 @@ def fast_recording(
             return general_call(module, run, args, kwargs)
         count = counts.get(path, 0)
         counts[path] = count + 1
-        place = (path, type(module))
+        place = (path, kind)
         call = nested_call(tracer._module_call, f"{path}@{count}" if count else path, place)
         inputs = (args[0].node,)
         return added("call_module", path, inputs, NO_KWARGS, inputs, parts_for_text(path), place, call)
