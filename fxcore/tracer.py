@@ -25,7 +25,7 @@ from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guards, take_guards
 from fxcore.node import Argument, Node, Target
-from fxcore.node_data.module_stack import ModuleCall, nested_call
+from fxcore.node_data.module_stack import nested_call
 from fxcore.proxy import ParameterProxy, Proxy, TracerBase
 from fxcore.seams import Seam
 from fxcore.serialization.pickling import RETRACE, CodeOnlyModule
@@ -136,18 +136,10 @@ class Tracer(TracerBase):
             refuse_uninitialized(m, path, f"cannot look inside, at {user_line()},", TraceError)
         return forward(*args, **kwargs)
 
-    def _inside(
-        self,
-        path: str,
-        kind: type,
-        outer: ModuleCall | None,
-        run: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _inside(self, path: str, kind: Any, outer: Any, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Return `run(*args, **kwargs)`, with the module of class `kind` at `path` as the place of new nodes.
 
-        The call of the module is made inside `outer`.
+        The call of the module is made inside `outer`, a `ModuleCall` or None.
         """
         count = self.num_calls.get(path, 0)
         self.num_calls[path] = count + 1

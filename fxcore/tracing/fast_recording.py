@@ -63,7 +63,7 @@ def fast_recording(
 
     `general` is `create_proxy` without them; it records where the graph has hooks, an index or another place for new
     nodes. `has_own_calls` says that nobody but the tracer changes its stack of module calls. Without the two functions,
-    tracing takes 1.3 to 1.4 times as long.
+    tracing takes 1.3 to 1.4 times as long; without the branch for traced modules, a model of blocks 1.015 times.
     """
     graph, create_arg, added = tracer.graph, tracer.create_arg, _adder(tracer, proxy_class)
     insert, paths, counts = graph._insert, tracer.submodule_paths or {}, tracer.num_calls
@@ -102,7 +102,6 @@ def fast_recording(
 
     def record_module(module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         kind = type(module)
-        # Nobody has to be asked about such a module: 0.985 of the time of a model of blocks.
         if kind in traced_kinds and "forward" not in module.__dict__ and module in paths:
             return tracer._inside(paths[module], kind, tracer._module_call, run, (module, *args), kwargs)
         path = paths.get(module) if kind in leaf_kinds and len(args) == 1 and not kwargs else None
