@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any
 
 from fxcore.codegen.comments import VerboseStyle, meta_docstring, origin_comment, value_annotation
@@ -222,7 +221,8 @@ class _FunctionWriter:
                     continue
                 end = f";  {self._style.paint('dim', f'{freed} = None')}\n" if freed else "\n"
             if self._is_single_piece:
-                self._emit(index, text + end)
+                if text or end or node is nodes[-1]:  # the last piece has the index of the last node
+                    self._emit(index, text + end)
             else:
                 self._emit_pieces(node, index, text, end)
         if self._record:
@@ -314,13 +314,10 @@ class _FunctionWriter:
 
     def _joined(self, first_line: int) -> tuple[str, dict[int, int | None]]:
         """Return the body's text, indented, and for each line, from `first_line` on, the index of its node."""
-        pieces = list(filter(None, self._texts))
-        text = "    ".join(pieces)
-        # A line counts with the piece that ends it. In most functions each piece is a line: 0.95 of the time.
-        if self._is_single_piece and not self._verbose and text.count("\n") == len(pieces):
-            text += "    "
-            lines = list(compress(self._indices, self._texts))
-        else:
+        text, lines = "    ".join([*self._texts, ""]), self._indices.copy()
+        # A line counts with the piece that ends it. In most functions each piece is a line: 0.9 of the time.
+        is_plain = self._is_single_piece and not self._verbose and all(self._texts)
+        if not is_plain or text.count("\n") != len(lines):
             text = "".join(self._texts).lstrip("\n").replace("\n", "\n    ")
             lines = []
             for index, piece in zip(self._indices, self._texts, strict=True):

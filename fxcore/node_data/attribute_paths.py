@@ -68,25 +68,30 @@ def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[s
         place = places[parent] if parent in places else _find_place(parent, places)
         if place is None:
             continue
-        theirs, ours, children = place
+        theirs, ours, children, own = place
         value = children.get(name)
         if value is None:
             value = getattr(theirs, name)
         if isinstance(value, nn.Module):
-            _install_module(ours, name, value)
+            if own is None or name in own:
+                _install_module(ours, name, value)
+            else:
+                own["_modules"][name] = value
         else:
             persistent = name not in getattr(theirs, "_non_persistent_buffers_set", ())
             _install(ours, name, value, persistent=persistent)
 
 
-# An object of the source, that of the destination at the same path, and the submodules of the first.
-_Place = tuple[Any, nn.Module, dict[str, nn.Module]]
+# An object of the source, the destination's object at the same path, the submodules of the first, and the attributes of
+# the second if it was made on the way: there, a module of the source meets no attribute of another kind. Without this
+# knowledge, a copy takes 1.3 times as long.
+_Place = tuple[Any, nn.Module, dict[str, nn.Module], dict[str, Any] | None]
 
 
-def _place(theirs: Any, ours: nn.Module) -> _Place:
+def _place(theirs: Any, ours: nn.Module, own: dict[str, Any] | None = None) -> _Place:
     # Most attributes of modules are modules, and nn.Module.__getattr__ looks for those last.
     children = getattr(theirs, "_modules", None)
-    return theirs, ours, children if isinstance(children, dict) else {}  # a ScriptModule has another type there
+    return theirs, ours, children if isinstance(children, dict) else {}, own  # a ScriptModule has another type there
 
 
 def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
@@ -99,17 +104,20 @@ def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
 
 
 def _step_down(place: _Place, name: str) -> _Place | None:
-    theirs, ours, children = place
+    theirs, ours, children, own = place
     their_child = children.get(name)
-    if their_child is None:
-        their_child = getattr(theirs, name)
-    our_child = _attribute_or_none(ours, name)
+    if own is not None and their_child is not None and name not in own:
+        our_child = own["_modules"].get(name)
+    else:
+        their_child = getattr(theirs, name) if their_child is None else their_child
+        our_child = _attribute_or_none(ours, name)
     if our_child is their_child:
         return None
-    if our_child is None:
-        our_child = _empty_module()
-        _install_module(ours, name, our_child)
-    return _place(their_child, our_child)
+    if our_child is not None:
+        return _place(their_child, our_child)
+    our_child = _empty_module()
+    _install_module(ours, name, our_child)
+    return _place(their_child, our_child, vars(our_child))
 
 
 def _attribute_or_none(module: nn.Module, name: str) -> Any:
@@ -142,10 +150,10 @@ def _empty_module() -> nn.Module:
         return nn.Module()
     module = nn.Module.__new__(nn.Module)
     attributes, containers = _empty_attributes()
-    own = vars(module)
-    own.update(attributes)
+    own = attributes.copy()
     for name, kind in containers:
         own[name] = kind()
+    object.__setattr__(module, "__dict__", own)  # filling the dict that it has takes longer
     return module
 
 

@@ -30,6 +30,7 @@ def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
     """
     graph, places = tracer.graph, tracer.node_name_to_scope
     root, take_name, new = graph._root, graph._graph_namespace.take, object.__new__
+    notes_source = tracer.record_sources
 
     def added(
         kind: str,
@@ -45,7 +46,7 @@ def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
         graph._len += 1
         places[node._name] = place
         node._meta = meta_for_new_node() if THREAD.is_preserving else call
-        if tracer.record_sources:
+        if notes_source:
             tracer._note_source(node)
         proxy = new(proxy_class)
         proxy.tracer = tracer
@@ -62,11 +63,11 @@ def fast_recording(
 
     `general` is `create_proxy` without them; it records where the graph has hooks, an index or another place for new
     nodes. `has_own_calls` says that nobody but the tracer changes its stack of module calls. Without the two functions,
-    tracing takes 1.3 to 1.4 times as long.
+    tracing takes 1.3 to 1.4 times as long; without the branch for traced modules, a model of blocks 1.015 times.
     """
     graph, create_arg, added = tracer.graph, tracer.create_arg, _adder(tracer, proxy_class)
     insert, paths, counts = graph._insert, tracer.submodule_paths or {}, tracer.num_calls
-    general_call, leaf_kinds = tracer._on_module_call, tracer._leaf_kinds
+    general_call, leaf_kinds, traced_kinds = tracer._on_module_call, tracer._leaf_kinds, tracer._traced_kinds
     wishes: dict[BuiltinFunctionType, NameParts] = {}
 
     def wish_of(target: BuiltinFunctionType) -> NameParts:
@@ -99,16 +100,19 @@ def fast_recording(
         call = tracer._module_call if has_own_calls else tracer._current_call()
         return added(kind, target, tuple(node_args), node_kwargs, tuple(inputs), wish, place, call)
 
-    def record_leaf(module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        path = paths.get(module) if type(module) in leaf_kinds and len(args) == 1 and not kwargs else None
+    def record_module(module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        kind = type(module)
+        if kind in traced_kinds and "forward" not in module.__dict__ and module in paths:
+            return tracer._inside(paths[module], kind, tracer._module_call, run, (module, *args), kwargs)
+        path = paths.get(module) if kind in leaf_kinds and len(args) == 1 and not kwargs else None
         is_plain = graph._insert is insert and graph._owning_module is None and graph._index is None
         if path is None or type(args[0]) is not proxy_class or "forward" in module.__dict__ or not is_plain:
             return general_call(module, run, args, kwargs)
         count = counts.get(path, 0)
         counts[path] = count + 1
-        place = (path, type(module))
+        place = (path, kind)
         call = nested_call(tracer._module_call, f"{path}@{count}" if count else path, place)
         inputs = (args[0].node,)
         return added("call_module", path, inputs, NO_KWARGS, inputs, parts_for_text(path), place, call)
 
-    return FastRecording(record, record_leaf)
+    return FastRecording(record, record_module)

@@ -240,8 +240,8 @@ def _intercepting_call(method: str, original: Callable[..., Any]) -> Callable[..
     @functools.wraps(original)
     def call_of_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         hooks = _stack.hooks
-        if not hooks or hooks[-1].method != method:
-            return original(module, *args, **kwargs)
-        return hooks[-1].on_call(module, original, args, kwargs)
+        if hooks and (innermost := hooks[-1]).method == method:
+            return innermost.on_call(module, original, args, kwargs)
+        return original(module, *args, **kwargs)
 
     return call_of_module
