@@ -24,7 +24,7 @@ from pytest_fxgraph.gate.paths import (
     golden_store,
     has_case_collision,
     shown,
-    slashed_path,
+    shown_test_file,
     within_folder,
 )
 from pytest_fxgraph.goldens.files import (
@@ -103,7 +103,7 @@ class GoldenFiles:
         item = self._item
         callspec = getattr(item, "callspec", None)
         return golden_path(
-            slashed_path(item.path, item.config.rootpath),
+            shown_test_file(item.path, item.config.rootpath),
             [node.name for node in item.listchain() if isinstance(node, pytest.Class)],
             getattr(item, "originalname", None) or item.name,
             None if callspec is None else callspec.id,
