@@ -33,12 +33,6 @@ class Readings:
         self._saved: dict[int, tuple[Reading, Any]] = {}
         self.add(readings)
 
-    @classmethod
-    def of_generators(cls) -> Readings:
-        """Read the state of the generators that every function may draw from."""
-        _seed_numpy()
-        return cls(global_generators())
-
     def add(self, readings: Iterable[Reading]) -> None:
         """Read more values."""
         for reading in readings:
@@ -130,14 +124,8 @@ def _global_generators() -> Iterator[tuple[str, Any]]:
         for index, generator in enumerate(torch.cuda.default_generators):
             yield f"the generator of cuda:{index}", generator
     yield "Python's random", random._inst
-    numpy_random: Any = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        yield "numpy.random", numpy_random.get_state.__self__
-
-
-def _seed_numpy() -> None:
-    if "numpy" in sys.modules and "numpy.random" not in sys.modules:
-        importlib.import_module("numpy.random")  # numpy imports and seeds it at the first use
+    if "numpy" in sys.modules:  # numpy imports and seeds numpy.random at the first use
+        yield "numpy.random", importlib.import_module("numpy.random").get_state.__self__
 
 
 def marks_of_generators() -> list[Any]:
@@ -146,16 +134,13 @@ def marks_of_generators() -> list[Any]:
     numpy copies its state number by number: to read all states before and after a trace took 170 us of the 1.1 ms of a
     small golden test, and the marks take 10 us.
     """
-    _seed_numpy()
     return [_mark(generator) for _, generator in _global_generators()]
 
 
 def _mark(generator: Any) -> Any:
     bits = getattr(generator, "_bit_generator", None)
     kinds: Any = type(generator), type(bits)  # mypy takes classes for unhashable
-    if _shows_draws(*kinds):
-        return _memory(generator, bits)
-    return reading_of_generator("", generator).read()
+    return _memory(generator, bits) if _shows_draws(*kinds) else reading_of_generator("", generator).read()
 
 
 def _memory(generator: Any, bits: Any) -> list[Any]:
@@ -163,8 +148,7 @@ def _memory(generator: Any, bits: Any) -> list[Any]:
 
     The beginning of each object is left out: the count of its references changes without a draw.
     """
-    start = object.__basicsize__
-    parts = (generator,) if bits is None else (generator, bits)
+    start, parts = object.__basicsize__, (generator,) if bits is None else (generator, bits)
     contents = [ctypes.string_at(id(part) + start, type(part).__basicsize__ - start) for part in parts]
     return [*contents, getattr(generator, "gauss_next", None)]
 
@@ -172,21 +156,14 @@ def _memory(generator: Any, bits: Any) -> list[Any]:
 @functools.lru_cache(maxsize=8)
 def _shows_draws(kind: Any, kind_of_bits: Any) -> bool:
     """Draw from a new generator, and return whether its memory shows it: neither numpy nor Python promises that."""
-    generator: Any
-    if kind is random.Random:
-        generator, bits = random.Random(0), None
-    elif kind_of_bits.__module__.startswith("numpy.random."):
-        bits = kind_of_bits(0)
-        generator = kind(bits)
-    else:
+    is_of_numpy = kind_of_bits.__module__.startswith("numpy.random.")
+    if kind is not random.Random and not is_of_numpy:
         return False
-    before = _memory(generator, bits)
-    for draw in (generator.gauss if bits is None else generator.normal,) * 2:  # the second number is made by the first
-        draw(0, 1)
-        before, marks = _memory(generator, bits), before
-        if before == marks:
-            return False
-    return True
+    bits = kind_of_bits(0) if is_of_numpy else None
+    generator = kind(bits or 0)
+    draw = generator.normal if is_of_numpy else generator.gauss
+    first, second, third = [(draw(0, 1), _memory(generator, bits))[1] for _ in range(3)]
+    return first != second != third  # the second number was made with the first one
 
 
 def seed_generators(seed: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BOUNDS = {"fxcore": 23_140, "pytest_fxgraph": 36_860}
+BOUNDS = {"fxcore": 23_146, "pytest_fxgraph": 36_854}
 MOST_IN_ALL = 60_000
 PAGE_SUFFIXES = (".html", ".j2", ".js", ".css", ".svg")
 LAYOUT = {
