@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pytest_fxgraph.transform.fixture import FxTransform
     from pytest_fxgraph.transform.rewriting import FxRewrite
 
-CURRENT_ITEM = pytest.StashKey[pytest.Item]()  # in the stash of the config, for fixtures that outlive a test
+# In the stash of the config, for fixtures that outlive a test.
+CURRENT_ITEM: pytest.StashKey[pytest.Item] = pytest.StashKey()
 _ATTEMPT: pytest.StashKey[GoldenAttempt] = pytest.StashKey()  # in the stash of a test
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
 

@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _note_place_among_ranks(config)
     needs_goldens = settings.is_worker(config) or settings.needs_golden_session(config)
     record = _registered_record(config) if needs_goldens and settings.wants_collection_record(config) else None
-    if hasattr(config.hook, "pytest_configure_node"):  # pytest-xdist is loaded
+    if settings.is_worker(config) or settings.is_controller(config):  # of pytest-xdist
         from pytest_fxgraph.gate.workers import Controller, Worker
 
         register(Worker(record) if settings.is_worker(config) else Controller(record), "fxgraph-workers")
@@ -161,24 +161,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     end_attempt(item)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+# Behind pytest's own hooks, which run the test and its teardown, and raise if these fail. A wrapper costs each test of
+# any suite three times as much.
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
     """Fail a test that passed for failed checks of `fx_golden.check`, or for a fixture that compared nothing."""
     __tracebackhide__ = True
-    yield
     attempt = begun_attempt(item)
     if attempt is not None:
         attempt.close()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Fail a test for failed checks in the teardown of its fixtures, too."""
     __tracebackhide__ = True
-    attempt = begun_attempt(item)
-    if attempt is not None:  # report sections of the call have the failed checks
-        attempt.failed_checks.clear()
-    yield
     attempt = begun_attempt(item)
     if attempt is not None:
         attempt.raise_failed_checks()
@@ -208,6 +205,7 @@ def pytest_runtest_makereport(
     if attempt is not None:
         report.sections += attempt.sections
         attempt.sections.clear()
+        attempt.failed_checks.clear()  # the sections have them
         if report.when == "teardown":
             from pytest_fxgraph.gate.attempt import attach_outcomes, attach_properties
 

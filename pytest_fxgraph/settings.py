@@ -392,9 +392,15 @@ def recorded_kinds(config: pytest.Config) -> tuple[str, ...]:
 
 def check_markers(items: Iterable[pytest.Item]) -> None:
     """Raise pytest.UsageError for the first `fx` marker with a wrong value. The message names the test."""
+    seen: set[int] = set()  # each class and file is asked once, not once for each test
     for item in items:
-        for mark in item.iter_markers("fx"):
-            _check_marker(mark, item)
+        node: Any = item
+        while node is not None and id(node) not in seen:
+            seen.add(id(node))
+            for mark in node.own_markers:
+                if mark.name == "fx":
+                    _check_marker(mark, item)
+            node = node.parent
 
 
 def _check_marker(mark: pytest.Mark, item: pytest.Item) -> None:

@@ -14,7 +14,8 @@ from pytest_fxgraph.errors import LevelError
 def item_with(*marks, option=None, ini=""):
     """Return a test with these markers, in a run with this option and ini key."""
     config = SimpleNamespace(getoption=lambda key: option, getini=lambda key: ini)
-    return SimpleNamespace(nodeid="test_a.py::test_x", iter_markers=lambda name: iter(marks), config=config)
+    places = {"nodeid": "test_a.py::test_x", "own_markers": marks, "parent": None}
+    return SimpleNamespace(**places, iter_markers=lambda name: iter(marks), config=config)
 
 
 EXACT, OPS = pytest.mark.fx(level="exact").mark, pytest.mark.fx(level="ops").mark

@@ -61,7 +61,7 @@ class Snapshot:
         """Save the generators that every function may draw from, and torch's settings for the whole process."""
         snapshot = cls()
         if generators:
-            snapshot._readings = Readings.of_generators()
+            snapshot._readings = Readings(global_generators())
         snapshot._readings.add(SETTINGS if settings else ())
         return snapshot
 

@@ -119,6 +119,8 @@ def only_program(subject: Any) -> Any:
     Raises SubjectError for a set of several programs; the message names the way to one of them. Raises ArchiveError as
     `loaded_program` does.
     """
+    if isinstance(subject, nn.Module) and not hasattr(type(subject), "methods"):  # nearly always
+        return subject
     if is_model_path(subject):
         return loaded_program(subject)
     programs = programs_of(subject)

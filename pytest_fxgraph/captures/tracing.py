@@ -23,7 +23,7 @@ from fxcore.guards import enforce
 from fxcore.guided.leaf_tracer import LeafTracer
 from fxcore.guided.trace_verification import verify_trace
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.state.readings import Readings, global_generators
+from fxcore.state.readings import marks_of_generators
 from fxcore.state.snapshot import globals_kept
 from pytest_fxgraph.captures.shapes import positional_arguments, record_shapes
 from pytest_fxgraph.captures.tracing_failure import (
@@ -280,11 +280,9 @@ def _trace_reproducibly(name: str, trace_once: Callable[[], TracedGraph]) -> Tra
     A drawn number that leaves no trace in the graph is allowed. The generators keep the state after the first trace.
     Raises CaptureError, naming the node, if a second trace gives another graph.
     """
-    before = Readings.of_generators()
-    known = len([*global_generators()])
+    before = marks_of_generators()
     first = trace_once()
-    # If the trace imported numpy, the earlier state of its generator is unknown.
-    if not before.changes() and len([*global_generators()]) == known:
+    if marks_of_generators() == before:  # not so either if the trace imported numpy, whose earlier state is unknown
         return first
     with globals_kept(settings=False):
         for _ in range(_MOST_RETRIES):

@@ -168,7 +168,7 @@ class _DocumentBuilder:
         return GraphDocument(
             nodes=nodes,
             modules=tuple(self._module_records()),
-            state=_by_block(state.records(_changed_paths(self._graph, nodes))),
+            state=_by_block(state.records(lambda: _changed_paths(self._graph, nodes))),
             torch_version=str(torch.__version__),
             notes=tuple(self._notes(nodes, is_captured)),
             places=places_of_notes(self._module) if is_captured else {},
@@ -393,7 +393,8 @@ class _DocumentBuilder:
         config = module_config(module, self._texts.text, traits)
         if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
             config += self._hooks(module)
-        return ModuleRecord(path, traits.kind, config, training, None if first == path else first)
+        same_as = None if first == path else first
+        return tuple.__new__(ModuleRecord, (path, traits.kind, config, training, same_as, None, None))  # as NodeRecord
 
     def _graph_record(
         self, path: str, module: torch.nn.Module, first: str, graph: GraphDocument | None

@@ -6,6 +6,7 @@ import dis
 import enum
 import functools
 import marshal
+import operator
 import re
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -69,6 +70,11 @@ class ModuleTraits:
     def kept_parameters(self) -> tuple[str, ...]:
         """The names of the constructor's parameters that a layer keeps as attributes: all but `bias`."""
         return tuple([parameter.name for parameter in self.parameters if parameter.name != "bias"])
+
+    @cached_property
+    def kept_values(self) -> Callable[[dict[str, Any]], Any]:
+        """The values of `kept_parameters` in a dict of attributes, asked at once."""
+        return operator.itemgetter(*self.kept_parameters) if self.kept_parameters else lambda attributes: None
 
     @cached_property
     def takes_bias(self) -> bool:
@@ -149,11 +155,9 @@ def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> Config | Non
     """Describe a layer of plain values as the last one with these values was; None for any other."""
     attributes = module.__dict__
     try:
-        values: list[Any] = [attributes[name] for name in traits.kept_parameters]
-        if traits.takes_bias:
-            values.append(module._parameters["bias"] is not None)
+        has_bias = traits.takes_bias and module._parameters["bias"] is not None
         # As a key, the marshalled form tells 1, True, 1.0 and the bits of floats apart.
-        packed = marshal.dumps(values, _WITHOUT_SHARING)
+        packed = marshal.dumps((has_bias, traits.kept_values(attributes)), _WITHOUT_SHARING)
     except (KeyError, ValueError):  # ValueError: a value that is no plain data
         return None
     cls: Any = type(module)  # metaclass and all, a class is hashable
@@ -162,7 +166,8 @@ def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> Config | Non
 
 @functools.lru_cache(maxsize=4096)
 def _config_of_values(cls: Any, packed: bytes) -> Config | None:
-    traits, values = traits_of(cls), marshal.loads(packed)
+    traits, (has_bias, kept) = traits_of(cls), marshal.loads(packed)
+    values = [*(kept if len(traits.kept_parameters) > 1 else (kept,)), has_bias]
     if not all(type(value) in _PLAIN or _is_of_integers(value) for value in values):
         return None
     by_name = dict(zip((*traits.kept_parameters, "bias"), values, strict=False))

@@ -6,6 +6,8 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -35,6 +37,8 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
 _Fields = tuple[tuple[Any, ...], int]  # a record without its path, and the number of bytes of the tensor
+_facts = operator.attrgetter("requires_grad", "dtype", "shape")
+_LATER = StateRecord("", "", "")  # holds the place of a record
 
 
 class StateRecords:
@@ -47,7 +51,9 @@ class StateRecords:
         self._records: dict[str, StateRecord] = {}
         self._first_paths: dict[int, str] = {}
         self._spans: list[_Span] = []  # of tensors that are in memory, once each
+        self._plain: list[tuple[str, Any, str, torch.Tensor]] = []  # path, owner, name: for `_add_plain`
         self._computed: dict[Hashable, str | None] = {}  # contents of large buffers outside the state dict
+        self._computed_paths: list[str] = []
 
     def add_attribute(self, path: str, is_constant: bool, readers: Iterable[Any] = ()) -> None:
         """Record what a get_attr node reads: a tensor, or a plain value; a module has a record of its own.
@@ -83,58 +89,66 @@ class StateRecords:
 
     def add_module(self, path: str, module: torch.nn.Module) -> None:
         """Record the state of a called module and of the modules in it."""
-        records = self._records
+        records, firsts = self._records, self._first_paths
         for inner, owner in parts_of(path, module):
             prefix = f"{inner}." if inner else ""
             quantizes = type(owner).__module__.startswith("torch.ao.")
-            for holder in (owner._parameters, owner._buffers):
+            for holder, plain in (owner._parameters, torch.nn.Parameter), (owner._buffers, torch.Tensor):
                 for name, tensor in holder.items() if holder else ():
                     if tensor is None or (place := prefix + name) in records:
                         continue
-                    # Asking and writing all at once takes half as long as doing so step by step, in `_add`.
-                    is_parameter = type(tensor) is torch.nn.Parameter
-                    if is_parameter if holder is owner._parameters else type(tensor) is torch.Tensor:
-                        is_kept = is_parameter or name not in owner._non_persistent_buffers_set
-                        if is_kept and not quantizes and self._add_plain(place, name, tensor, is_parameter):
-                            continue
-                    self._add(place, owner, name, tensor, False, quantizes and _is_setting(owner, name))
+                    is_plain = type(tensor) is plain and not quantizes
+                    is_kept = plain is torch.nn.Parameter or name not in owner._non_persistent_buffers_set
+                    if is_plain and is_kept and firsts.setdefault(id(tensor), place) is place:
+                        self._plain.append((place, owner, name, tensor))
+                        records[place] = _LATER
+                    else:
+                        self._add(place, owner, name, tensor, False, quantizes and _is_setting(owner, name))
             if quantizes:
                 self._add_packed(_OF_PACKED.sub("", inner), packed_tensors(owner))
 
-    def records(self, changed: Collection[str] = ()) -> tuple[StateRecord, ...]:
-        """Return what was collected. Tensors at the paths `changed`, and below, have no content: a run changes it."""
-        for path in self._records.keys() if changed else ():
-            record = self._records[path]
-            if record.is_computed and any(path == each or path.startswith(f"{each}.") for each in changed):
-                self._records[path] = record._replace(content=None)
+    def records(self, changed: Callable[[], Collection[str]]) -> tuple[StateRecord, ...]:
+        """Return what was collected. Tensors at the paths `changed()`, and below, have no content: a run changes it."""
+        if self._plain:
+            self._add_plain()
+        written = changed() if self._computed_paths else ()
+        for path in self._computed_paths:
+            if any(path == each or path.startswith(f"{each}.") for each in written):
+                self._records[path] = self._records[path]._replace(content=None)
         for path, storage in _overlaps(self._spans):
             self._records[path] = self._records[path]._replace(storage=storage)
         return tuple(self._records.values())
 
-    def _add_plain(self, path: str, name: str, tensor: torch.Tensor, is_parameter: bool) -> bool:
-        """Record a parameter or buffer of torch's own class, as found out for the last one like it, if that suffices.
+    def _add_plain(self) -> None:
+        """Record parameters and buffers of torch's own classes as found out for the last ones like them.
 
-        It does not for constants, for buffers outside the state dict, for a tensor that has another path already, and
-        for what has no strides, or sizes that are no numbers.
+        Maps ask all tensors without a step of Python: a model of 319 tensors takes 0.3 ms, and took 0.5 one by one.
         """
-        if tensor.layout is not torch.strided:
-            return False
-        try:
-            known = _fields_of(is_parameter, name, tensor.requires_grad, tensor.dtype, tensor.shape, tensor.stride())
-            start = tensor.data_ptr()
-        except (TypeError, RuntimeError):  # symbolic sizes are no keys; nested and wrapped tensors do not answer
-            return False
-        if known is None or self._first_paths.setdefault(id(tensor), path) is not path:
-            return False
-        facts, size = known
-        if start and size:
-            self._spans.append((start, start + size, path))
-        # StateRecord(...) runs Python and takes four times as long, for a tenth of a document.
-        self._records[path] = tuple.__new__(StateRecord, (path, *facts))
-        return True
+        collected, self._plain = self._plain, []
+        paths, _, names, tensors = zip(*collected, strict=True)
+        found: Iterable[_Fields | None] = repeat(None)
+        starts: Iterable[int] = repeat(0)
+        with suppress(TypeError, RuntimeError):  # symbolic sizes are no keys; sparse and wrapped tensors do not answer
+            asked = map(type, tensors), names, map(_facts, tensors), map(torch.Tensor.stride, tensors)
+            found, starts = [*map(_fields_of, *asked)], [*map(torch.Tensor.data_ptr, tensors)]
+        for path, known, start, plain in zip(paths, found, starts, collected, strict=False):
+            if known is None:
+                self._add(*plain)
+                continue
+            facts, size = known
+            if start and size:
+                self._spans.append((start, start + size, path))
+            # StateRecord(...) runs Python and takes four times as long, for a tenth of a document.
+            self._records[path] = tuple.__new__(StateRecord, (path, *facts))
 
     def _add(
-        self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool, is_setting: bool = False
+        self,
+        path: str,
+        owner: Any,
+        name: str,
+        tensor: torch.Tensor,
+        is_constant: bool = False,
+        is_setting: bool = False,
     ) -> None:
         if isinstance(tensor, UninitializedTensorMixin):
             raise DocumentError(
@@ -153,18 +167,18 @@ class StateRecords:
             content = constant_text(tensor, self._constants)
         elif first == path and not is_kept and type(tensor) is torch.Tensor:
             content = computed_text(tensor, self._constants, self._computed)
+            self._computed_paths.append(path)
         same_as = None if first == path else first
         self._records[path] = StateRecord(path, kind, text, tensor.requires_grad, is_kept, same_as, content)
 
 
 @functools.lru_cache(maxsize=4096)  # as of layers: a model has few of them
-def _fields_of(
-    is_parameter: bool, name: str, requires_grad: bool, dtype: torch.dtype, sizes: Any, strides: Any
-) -> _Fields | None:
+def _fields_of(cls: Any, name: str, told: tuple[Any, ...], strides: Any) -> _Fields | None:
+    requires_grad, dtype, sizes = told
     if _is_made_by_tracing(name) or dtype in _QUANTIZED:
         return None
     text, size = known_text_and_bytes(dtype, sizes, strides)
-    kind = "parameter" if is_parameter else "buffer"
+    kind = "parameter" if cls is torch.nn.Parameter else "buffer"
     return StateRecord("", kind, text, requires_grad)[1:], size
 
 

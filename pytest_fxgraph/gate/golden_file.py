@@ -21,7 +21,14 @@ from pytest_fxgraph.gate.commands import accepting_command
 from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
-from pytest_fxgraph.gate.paths import golden_layout, golden_store, shown, slashed_path, started_in, within_folder
+from pytest_fxgraph.gate.paths import (
+    golden_layout,
+    golden_store,
+    shown,
+    shown_test_file,
+    started_in,
+    within_folder,
+)
 from pytest_fxgraph.goldens import files
 from pytest_fxgraph.goldens.layout import nearest_with, walk_project
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
@@ -97,7 +104,7 @@ class GoldenFiles:
         item = self._item
         callspec = getattr(item, "callspec", None)
         return files.golden_path(
-            slashed_path(item.path, item.config.rootpath),
+            shown_test_file(item.path, item.config.rootpath),
             [node.name for node in item.listchain() if isinstance(node, pytest.Class)],
             getattr(item, "originalname", None) or item.name,
             None if callspec is None else callspec.id,

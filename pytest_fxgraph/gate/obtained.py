@@ -278,7 +278,7 @@ class ObtainedGraph:
             refuse_without_breaks(document)
         if self.terms.level == "kernels":
             refuse_without_kernels(document)
-        else:
+        elif document.notes:
             document = without_kernels(document)
         if self.terms.level == "cost":
             from pytest_fxgraph.captures.costs import with_costs

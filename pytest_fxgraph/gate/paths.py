@@ -69,6 +69,12 @@ def _shown_folder(root: Path, rootpath: Path) -> PurePosixPath:
     return PurePosixPath(slashed_path(root, rootpath))
 
 
+@functools.lru_cache(maxsize=256)  # a file has many tests, and the path takes a third of the time of a golden's name
+def shown_test_file(path: Path, rootpath: Path) -> str:
+    """Return the path of a test file relative to rootdir, with slashes."""
+    return slashed_path(path, rootpath)
+
+
 def slashed_path(path: str | Path, start: str | Path) -> str:
     """Return a path relative to a folder, with slashes; the whole path if it is on another drive of Windows."""
     try:

@@ -1,4 +1,4 @@
-"""The messages between the controller and the workers of pytest-xdist. Registered if pytest-xdist is loaded."""
+"""The messages between the controller and the workers of pytest-xdist. Registered if a run is distributed."""
 
 from __future__ import annotations
 

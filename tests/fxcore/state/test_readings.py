@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fxcore.state.changes import Change
-from fxcore.state.readings import Reading, Readings, seed_generators
+from fxcore.state.readings import Reading, Readings, marks_of_generators, seed_generators
 from fxcore.state.snapshot import Snapshot, globals_kept
 
 
@@ -33,6 +33,54 @@ def test_a_draw_is_noticed_and_undone(draw, name):
     assert draw() == first
     before.restore()
     assert before.changes() == []
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [lambda: torch.rand(1), random.random, lambda: random.gauss(0, 1), numpy.random.rand, numpy.random.randn],
+    ids=["torch", "python", "python-normal", "numpy", "numpy-normal"],
+)
+def test_each_draw_changes_a_mark(draw):
+    with globals_kept(settings=False):
+        for _ in range(4):  # every second normal number was made with the one before it
+            before = marks_of_generators()
+            assert marks_of_generators() == before
+
+            draw()
+
+            assert marks_of_generators() != before
+
+
+def test_a_generator_of_another_class_is_marked_by_its_state(monkeypatch):
+    class Counter(random.Random):
+        def getstate(self):
+            return self.count
+
+        def random(self):
+            self.count += 1
+            return 0.5
+
+    generator = Counter()
+    generator.count = 0
+    monkeypatch.setattr(random, "_inst", generator)
+    before = marks_of_generators()
+
+    generator.random()
+
+    assert marks_of_generators() != before
+
+
+def test_a_bit_generator_that_was_put_into_numpy_is_marked_too():
+    generator = numpy.random.get_state.__self__
+    own = numpy.random.get_bit_generator()
+    try:
+        numpy.random.set_bit_generator(numpy.random.PCG64(1))
+        before = marks_of_generators()
+        generator.rand()
+
+        assert marks_of_generators() != before
+    finally:
+        numpy.random.set_bit_generator(own)
 
 
 def test_seeding_makes_all_generators_draw_alike():
