@@ -327,7 +327,7 @@ def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[str, .
 
 def reaching_groups(mutant: Mutant, reached: CoverageData, usual: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the file that mirrors the source, then two samples of the tests that reach the line of a mutant."""
-    contexts = reached.contexts_by_lineno(mutant.path)
+    contexts = reached.contexts_by_lineno(str(ROOT / mutant.path))  # coverage.py keeps absolute paths
     lines = sorted(line for line in contexts if mutant.line - _STATEMENT_LINES < line <= mutant.line)
     # A line within a statement may have no entry of its own.
     tests = sorted({context.rpartition("|")[0] for line in lines[-1:] for context in contexts[line]} - {""})
