@@ -190,3 +190,12 @@ def test_matches_found_by_the_index_are_those_of_a_look_at_every_node(seed, igno
         assert places(SubgraphMatcher(pattern, **options), graph) == expected
         found += len(expected)
     assert found or not overlapping
+
+
+def test_literals_count_unless_the_caller_ignores_them():
+    def of(number):
+        return lambda x: torch.add(x, number)
+
+    assert maps(fxcore, SubgraphMatcher, of(1), of(1))
+    assert not maps(fxcore, SubgraphMatcher, of(1), of(2))
+    assert maps(fxcore, SubgraphMatcher, of(1), of(2), ignore_literals=True)

@@ -10,7 +10,7 @@ from torch import nn
 
 import fxcore
 from fxcore import Graph, torch_fx_registry
-from fxcore.node_data.purity import called_module, function_is_impure, is_impure
+from fxcore.node_data.purity import called_module, function_is_impure, is_impure, only_writes_first_argument
 
 aten = torch.ops.aten
 
@@ -116,3 +116,9 @@ def test_a_function_that_is_not_hashable_was_never_registered():
             return x * 2
 
     assert not function_is_impure(Scale())
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no collectives")
+def test_a_collective_does_more_than_write_its_argument():
+    assert only_writes_first_argument(node_of(torch.relu_), None)
+    assert not only_writes_first_argument(node_of(torch.distributed.all_reduce), None)
