@@ -121,4 +121,8 @@ def test_a_function_that_is_not_hashable_was_never_registered():
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no collectives")
 def test_a_collective_does_more_than_write_its_argument():
     assert only_writes_first_argument(node_of(torch.relu_), None)
-    assert not only_writes_first_argument(node_of(torch.distributed.all_reduce), None)
+    for collective in (torch.distributed.all_reduce, torch.distributed.broadcast, torch.distributed.barrier):
+        assert not only_writes_first_argument(node_of(collective), None)
+    for name in ("all_reduce", "all_reduce_", "broadcast_", "wait_tensor"):
+        collective = getattr(torch.ops._c10d_functional, name).default
+        assert not only_writes_first_argument(node_of(collective), None)
