@@ -75,6 +75,7 @@ _NEGATED_WHEN_SWAPPED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn
 _LARGEST_NUMBER = 100
 _STATEMENT_LINES = 10
 # These decorators and keywords change nothing that a test can see. `zip(strict=True)` finds our own bugs alone.
+_UNSEEN_NAMES = ("__all__", "__slots__", "__tracebackhide__")  # the last one hides our frames in a failure's traceback
 _UNSEEN_DECORATORS = ("dataclass", "lru_cache")
 _UNSEEN_KEYWORDS = (("zip", "strict"), ("field", "repr"))
 
@@ -150,8 +151,8 @@ class _Finder(ast.NodeVisitor):
         """Leave the annotation alone."""
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Leave `__all__` and `__slots__` alone."""
-        if not any(isinstance(target, ast.Name) and target.id in ("__all__", "__slots__") for target in node.targets):
+        """Leave `__all__`, `__slots__` and `__tracebackhide__` alone."""
+        if not any(isinstance(target, ast.Name) and target.id in _UNSEEN_NAMES for target in node.targets):
             self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

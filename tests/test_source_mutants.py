@@ -66,6 +66,7 @@ def test_each_kind_of_change_is_found(source, before, after):
         "def f(a: Literal[1]) -> Literal[2]: ...",
         "x: Literal[3] = y",
         "__all__ = [a and b]",
+        "def f():\n    __tracebackhide__ = True",
         "if TYPE_CHECKING:\n    import a",
         "raise ValueError(a and b)",
         "x = f'{a and b}'",
