@@ -30,6 +30,11 @@ GRAPHS = {
         SCORES,
         ["torch.where removed after exp with the removed input mask"],
     ),
+    "a number in a module of its own": (
+        SCORES,
+        "%x = input x\n%a = torch.exp(%x)\n%c = torch.mul(%a, 2) @ scale\n%b = torch.softmax(%c)\nreturn %b",
+        ["exp's output is multiplied by 2"],
+    ),
     "an operand of a list": (
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%c = torch.cat([%a, %b])\nreturn %c",
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%e = torch.cos(%x)\n%c = torch.cat([%a, %b, %e])\n"
