@@ -101,3 +101,14 @@ def test_a_tensor_of_a_module_that_came_or_went_is_told_with_its_shape(comes, wo
     (edit,) = compare_documents(*(graphs if comes else graphs[::-1])).edits
 
     assert (edit.text, edit.sites[0].where) == (f"parameter bias[4] {word}", "fc")
+
+
+def test_a_call_that_reads_a_tied_tensor_under_its_other_path_is_part_of_the_edit():
+    text = "%x = input x\n%w = get a\n%y = torch.mul(%x, %w)\n%v = get b\n%z = torch.add(%y, %v)\nreturn %z"
+    untied = document(text, state=tensors("a", "b", tied=False))
+    tied = document(text.replace("(%y, %v)", "(%y, %w)"), state=tensors("a", "b", tied=True))
+
+    difference = compare_documents(untied, tied)
+
+    assert [edit.text for edit in difference.edits] == ["b now shares storage with a"]
+    assert not difference.rest
