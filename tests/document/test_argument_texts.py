@@ -225,4 +225,4 @@ def test_values_of_numpy_are_written_by_their_content(text):
 def test_a_structure_is_written_with_its_keys():
     _, spec = pytree.tree_flatten({"k": (1, [2])})
 
-    assert ArgumentTexts(None).text(spec) == "TreeSpec({'k': (*, [*])})"
+    assert ArgumentTexts(None).text(spec) == 'TreeSpec({"k": (*, [*])})'

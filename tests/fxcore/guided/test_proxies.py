@@ -183,3 +183,12 @@ def test_the_keys_of_a_dict_are_walked_through():
 def test_a_number_cannot_be_walked_through():
     with pytest.raises(TypeError, match="'int' object is not iterable"):
         fxcore.symbolic_trace(lambda x: list(x.shape[0]), example_inputs=(X,))
+
+
+def test_a_rounded_number_is_computed_by_the_graph():
+    def rounded(x):
+        return x * round(x.sum().item(), 1) + round(x.sum().item())
+
+    made = fxcore.symbolic_trace(rounded, example_inputs=(X,))
+
+    assert torch.equal(made(X + 1), rounded(X + 1))
