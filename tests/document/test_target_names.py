@@ -118,3 +118,11 @@ def test_a_class_method_is_named_by_the_class_that_it_is_called_on(names):
     assert names.name(Double.apply) == f"{__name__}.Double.apply"
     assert names.name(Halve.apply) == f"{__name__}.Halve.apply"
     assert names.name(Halve.made) == f"{__name__}.Halve.made"
+
+
+@pytest.mark.parametrize("given", [3, "", "  ", "two\nlines"])
+def test_a_hook_that_gives_no_name_is_refused(given):
+    names = TargetNames(repr, lambda target: given)
+
+    with pytest.raises(DocumentError, match=r"pytest_fxgraph_target_name gave .* expected a name, or None"):
+        names.name(of_the_user)

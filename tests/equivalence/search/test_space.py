@@ -229,3 +229,10 @@ def test_a_complex_number_is_drawn_from_the_unit_square():
     (tensor,) = space_of(torch.abs, torch.ones(3, dtype=torch.complex64)).tensors
 
     assert tensor.values == ValueRange(torch.complex64, 0, 1)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0], [0.0, float("inf")], [float("nan"), 1.0]])
+def test_values_without_a_range_are_drawn_around_zero(values):
+    (tensor,) = space_of(torch.abs, torch.tensor(values)).tensors
+
+    assert tensor.values == ValueRange(torch.float32, -1.0, 1.0)
