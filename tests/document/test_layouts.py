@@ -11,6 +11,7 @@ from fxcore.passes.shape_prop import ShapeProp
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.layouts import extent
 from pytest_fxgraph.document.tensor_texts import tensor_text, value_of
 
 IMAGES = torch.ones(2, 3, 4, 5)
@@ -84,3 +85,18 @@ def test_inputs_outputs_and_state_tell_their_layouts_in_a_golden():
 
     assert [node.value.partition("]")[2] for node in document.nodes[:2]] == [" channels_last", " channels_last"]
     assert [record.value for record in document.state] == ["float32[3, 3, 3, 3] channels_last", "float32[3]"]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "elements"),
+    [
+        (torch.ones(2, 3), 6),
+        (torch.ones(()), 1),
+        (torch.ones(6)[::2], 5),
+        (torch.ones(1, 3).expand(2, 3), 3),
+        (torch.ones(0, 3), 0),
+    ],
+)
+def test_the_extent_of_a_tensor_is_the_memory_between_its_first_and_last_element(tensor, elements):
+    assert extent(tensor.shape, tensor.stride()) == elements
+    assert extent(tensor.shape, ()) == (1 if not tensor.shape else 0)
