@@ -74,7 +74,8 @@ _SWAPPED = {
 _NEGATED_WHEN_SWAPPED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _LARGEST_NUMBER = 100
 _STATEMENT_LINES = 10
-# These decorators and keywords change nothing that a test can see. `zip(strict=True)` finds our own bugs alone.
+# These names, decorators and keywords change nothing that a test can see. `zip(strict=True)` finds our own bugs alone.
+_UNSEEN_NAMES = ("__all__", "__slots__", "__tracebackhide__")  # the last one hides our frames in a failure's traceback
 _UNSEEN_DECORATORS = ("dataclass", "lru_cache")
 _UNSEEN_KEYWORDS = (("zip", "strict"), ("field", "repr"))
 
@@ -150,8 +151,8 @@ class _Finder(ast.NodeVisitor):
         """Leave the annotation alone."""
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Leave `__all__` and `__slots__` alone."""
-        if not any(isinstance(target, ast.Name) and target.id in ("__all__", "__slots__") for target in node.targets):
+        """Leave `__all__`, `__slots__` and `__tracebackhide__` alone."""
+        if not any(isinstance(target, ast.Name) and target.id in _UNSEEN_NAMES for target in node.targets):
             self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -327,7 +328,7 @@ def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[str, .
 
 def reaching_groups(mutant: Mutant, reached: CoverageData, usual: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the file that mirrors the source, then two samples of the tests that reach the line of a mutant."""
-    contexts = reached.contexts_by_lineno(mutant.path)
+    contexts = reached.contexts_by_lineno(str(ROOT / mutant.path))  # coverage.py keeps absolute paths
     lines = sorted(line for line in contexts if mutant.line - _STATEMENT_LINES < line <= mutant.line)
     # A line within a statement may have no entry of its own.
     tests = sorted({context.rpartition("|")[0] for line in lines[-1:] for context in contexts[line]} - {""})

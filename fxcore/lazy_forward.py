@@ -48,7 +48,7 @@ class LazyForward:
         self._origin = graph._co_fields
         self._code: PythonCode | None = None
         self._guarded: GuardedForward | None = None
-        self._is_enforced = False
+        self.enforced: GuardedForward | None = None  # with checks, once it is written and if the guards are enforced
         self._function: FunctionType | None = None
         self._failure: Exception | None = None
         self._readers: list[weakref.ref[LazyPythonCode]] = []
@@ -94,7 +94,7 @@ class LazyForward:
                 guards = graph.guards
                 if isinstance(guards, Guards) and guards.are_checked:
                     self._guarded = GuardedForward(graph, guards, graph.owning_module, self._code)
-                    self._is_enforced = guards.are_enforced
+                    self.enforced = self._guarded if guards.are_enforced else None
             except Exception as error:
                 self._failure = error  # for the next reading
                 raise
@@ -122,17 +122,12 @@ class LazyForward:
         return self._guarded if self.python_code else None
 
     @property
-    def enforced(self) -> GuardedForward | None:
-        """The forward with checks if it is written and the guards are enforced."""
-        return self._guarded if self._is_enforced else None
-
-    @property
     def function(self) -> FunctionType:
         """The compiled forward. It checks the graph's guards, if they are enforced."""
         if self._function is None:
             code = self.python_code
-            if self._guarded is not None and self._is_enforced:
-                self._function = self._guarded.function
+            if self.enforced is not None:
+                self._function = self.enforced.function
             else:
                 names = code.globals.copy()
                 run_source(code.src, names, self._origin)

@@ -64,8 +64,6 @@ def only_writes_first_argument(node: Any, module: Any) -> bool:
         return "random" not in effects_of(node.op, node.target).kinds
     if node.op == "call_function":
         effects = effects_of(node.op, node.target)
-        if "collective" in effects.kinds or "waits" in effects.facts:
-            return False
         return not function_is_impure(node.target) or (
             effects.writes == FIRST
             and "random" not in effects.kinds

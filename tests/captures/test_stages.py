@@ -250,3 +250,12 @@ def test_collectives_are_followed_into_their_bucket():
     assert sources["all_gather_into_tensor_default"] == ["all_gather_into_tensor", "all_gather_into_tensor_1"]
     assert sources["wait_tensor_default"] == ["wait_tensor", "wait_tensor_1"]
     assert stages["one_gather"].removed == ()
+
+
+def test_free_sizes_are_those_of_the_stages_that_know_them():
+    stages = fx_stages(nn.ReLU(), X, ["symbolic", "export"], dynamic_shapes=({0: torch.export.Dim("rows")},))
+
+    (exported,) = stages["export"].graph.graph.find_nodes(op="placeholder")
+    rows, columns = exported.meta["val"].shape
+    assert isinstance(rows, torch.SymInt)
+    assert columns == 4

@@ -329,3 +329,13 @@ def test_every_command_that_a_message_or_a_page_prints_exists():
 )
 def test_behind_two_dashes_stand_the_arguments_of_pytest_for_a_verb_that_runs_it(given, arguments):
     assert parsed(given).arguments == arguments
+
+
+def test_an_interrupted_command_says_so_and_ends_as_shells_expect(goldens, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_fxgraph.command.diff.print_lines", interrupted)
+
+    assert main(["diff", "relu.yaml", "gelu.yaml"]) == 130
+    assert capsys.readouterr().err == "fxgraph: interrupted\n"

@@ -88,3 +88,18 @@ def test_wrong_arguments_are_refused(arguments, words, capsys):
     with pytest.raises(SystemExit):
         main(["repeat", *arguments])
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("unstable", "unknown", "status"),
+    [([], [], 0), ([{"place": "test_a.py::test_a"}], ["run 2"], 1), ([], ["run 2 was ended"], 2)],
+)
+def test_the_exit_status_tells_unstable_graphs_from_runs_that_failed(monkeypatch, capsys, unstable, unknown, status):
+    def run(repetition, number):
+        repetition.unknown += unknown
+
+    monkeypatch.setattr(Repetition, "run", run)
+    monkeypatch.setattr(Repetition, "unstable", unstable)
+
+    assert main(["repeat", "--json"]) == status
+    assert json.loads(capsys.readouterr().out) == {"unstable": unstable, "unknown": unknown}

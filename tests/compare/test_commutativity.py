@@ -93,3 +93,14 @@ def test_a_broken_graph_that_reads_what_is_not_made_yet_is_compared(call):
     assert compare_documents(expected, expected, commutative=True).is_empty
     (change,) = compare_documents(expected, obtained, commutative=True).changes
     assert (change.where, change.field, change.expected, change.obtained) == ("b", "target", "g", "h")
+
+
+@pytest.mark.parametrize("function", ["exp", "neg"])
+def test_operands_change_places_at_every_depth_at_once(function):
+    inputs = f"%x = input x\n%y = input y\n%z = torch.{function}(%y)\n"
+    expected = "%a = torch.mul(%x, %y)\n%b = torch.mul(%y, %z)\n%c = torch.add(%a, %b)\nreturn %c"
+    obtained = "%a = torch.mul(%y, %x)\n%b = torch.mul(%z, %y)\n%c = torch.add(%b, %a)\nreturn %c"
+    another = obtained.replace("(%z, %y)", "(%z, %x)")
+
+    assert compare_documents(document(inputs + expected), document(inputs + obtained), commutative=True).is_empty
+    assert not compare_documents(document(inputs + expected), document(inputs + another), commutative=True).is_empty

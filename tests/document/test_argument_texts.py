@@ -220,3 +220,9 @@ def test_values_of_numpy_are_written_by_their_content(text):
     assert text(numpy.array([1, 2])) == f"numpy.ndarray({text(torch.tensor([1, 2]))})"
     with pytest.raises(DocumentError, match=r"the text of an object of type numpy\.ndarray holds an address"):
         text(numpy.array([object()], dtype=object))
+
+
+def test_a_structure_is_written_with_its_keys():
+    _, spec = pytree.tree_flatten({"k": (1, [2])})
+
+    assert ArgumentTexts(None).text(spec) == 'TreeSpec({"k": (*, [*])})'

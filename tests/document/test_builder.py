@@ -14,7 +14,7 @@ from torch import nn
 import fxcore
 from fxcore import Graph, GraphModule
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.builder import MOST_NESTED_GRAPHS, build_document
+from pytest_fxgraph.document.builder import MOST_NESTED_GRAPHS, build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import NodeRecord
@@ -465,3 +465,25 @@ def test_a_name_that_stands_for_no_single_node_is_refused(names, words):
 
     with pytest.raises(DocumentError, match=words):
         build_document(GraphModule({}, graph))
+
+
+def test_a_node_may_have_the_second_of_two_keys_of_metadata_alone():
+    gm, first, _ = with_metadata(partition_tag="a", other=1)
+    first.meta["other"] = 2
+
+    document = build_document(gm, meta=("partition_tag", "other"))
+
+    assert {node.name: node.meta for node in document.nodes}[first.name] == (("other", "2"),)
+
+
+def test_a_graph_without_a_module_is_described_with_its_source_lines():
+    gm = fxcore.symbolic_trace(nn.ReLU(), example_inputs=(torch.ones(2),))
+    for node in gm.graph.nodes:
+        node.meta["stack_trace"] = '  File "model.py", line 3, in forward\n    return x.relu()\n'
+
+    with_sources = build_document_of_graph(gm.graph, gm)
+    without = build_document_of_graph(gm.graph, gm, sources=False)
+
+    assert [node.source for node in with_sources.nodes] == [node.source for node in build_document(gm).nodes]
+    assert any(node.source for node in with_sources.nodes)
+    assert not any(node.source for node in without.nodes)

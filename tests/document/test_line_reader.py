@@ -82,3 +82,16 @@ def test_a_path_in_quotes_is_whole_and_any_other_path_is_in_the_block(call, targ
     read = read_node(f"%a = {call}")
 
     assert (read.record.target, read.is_relative) == (target, is_relative)
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "path"),
+    [
+        ("self.b", "block.", "block.b"),
+        ("outer.b", "block.", "outer.b"),
+        ("outer.b", "", "outer.b"),
+        ("self.b", "", "self.b"),
+    ],
+)
+def test_the_other_path_of_a_tensor_is_read_within_its_block(text, base, path):
+    assert read_state(f"a: parameter float32[2]; is {text}", base).same_as == path

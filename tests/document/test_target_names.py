@@ -126,3 +126,11 @@ def test_a_value_without_a_text_is_told_by_its_class():
 
     assert text_or_class(1, str) == "1"
     assert text_or_class(OfTheUser(), refused) == f"{__name__}.OfTheUser"
+
+
+@pytest.mark.parametrize("given", [3, "", "  ", "two\nlines"])
+def test_a_hook_that_gives_no_name_is_refused(given):
+    names = TargetNames(repr, lambda target: given)
+
+    with pytest.raises(DocumentError, match=r"pytest_fxgraph_target_name gave .* expected a name, or None"):
+        names.name(of_the_user)

@@ -20,6 +20,7 @@ from pytest_fxgraph.document.tensor_texts import (
     constant_text,
     digest,
     inline_tensor_text,
+    known_text_and_bytes,
     tensor_text,
     value_of,
 )
@@ -275,3 +276,19 @@ def test_inputs_outputs_and_state_tell_their_layouts_in_a_golden():
 
     assert [node.value.partition("]")[2] for node in document.nodes[:2]] == [" channels_last", " channels_last"]
     assert [record.value for record in document.state] == ["float32[3, 3, 3, 3] channels_last", "float32[3]"]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "elements"),
+    [
+        (torch.ones(2, 3), 6),
+        (torch.ones(()), 1),
+        (torch.ones(6)[::2], 5),
+        (torch.ones(1, 3).expand(2, 3), 3),
+        (torch.ones(0, 3), 0),
+    ],
+)
+def test_the_bytes_of_a_tensor_are_the_memory_between_its_first_and_last_element(tensor, elements):
+    _, size = known_text_and_bytes(tensor.dtype, tensor.shape, tensor.stride())
+
+    assert size == 4 * elements

@@ -34,3 +34,9 @@ def test_added_and_removed_nodes_are_marked():
 
     assert "+ %c  sin  <- %b" in lines(BEFORE, longer)
     assert "- %c  sin  <- %b" in lines(longer, BEFORE)
+
+
+def test_a_closed_box_is_one_line_with_its_content():
+    picture = picture_of(document(BEFORE), None, title="")
+
+    assert [*outline_lines(picture, ())] == ["  %x  x  # 2", "  ... m (2 nodes)", "  %output  output  <- %b"]

@@ -493,3 +493,9 @@ def test_an_interpreter_takes_only_arguments_that_its_graph_has():
     assert call(torch.ones(1)) == 1
     with pytest.raises(SubjectError, match=r"cannot run Runs: the graph's inputs do not name .* \['mask'\]"):
         call(torch.ones(1), mask=1)
+
+
+@pytest.mark.parametrize("option", ["rtol", "atol"])
+def test_a_tolerance_for_a_path_that_nothing_has_is_refused(fx_equivalence, option):
+    with pytest.raises(ChoiceError, match="there is a tolerance for 'outptu', and nothing is compared at a path"):
+        fx_equivalence(torch.nn.ReLU(), torch.randn(2), **{option: {"outptu": 0.1}})

@@ -13,6 +13,7 @@ import numpy
 import pytest
 import torch
 
+from fixtures.quantized_tensors import WrappingTensor
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
@@ -299,3 +300,14 @@ def test_zeros_match_zeros_small_values_and_no_values(rule, values, would_match)
     comparison = OutputComparison(ToleranceRule(None, rule.pop("atol", None), **rule))
 
     assert comparison.would_match_zeros(torch.tensor(values), "output") is would_match
+
+
+def test_the_users_comparison_is_asked_about_a_tensor_that_wraps_others_and_not_about_its_parts():
+    asked = []
+    comparison = OutputComparison(
+        ToleranceRule(rtol=0.0, atol=1.0),
+        custom_comparison=lambda expected, obtained, path: asked.append(type(expected)),
+    )
+
+    assert comparison.would_match_zeros(WrappingTensor(torch.ones(2), torch.ones(2)), "output")
+    assert asked == [WrappingTensor]

@@ -12,6 +12,7 @@ import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph, GraphModule, Tracer
 from fxcore.errors import FxError
+from fxcore.graph_module import _get_attr_via_attr_list
 
 
 class Model(nn.Module):
@@ -286,3 +287,20 @@ def test_a_module_and_those_inside_are_one_readable_class(capsys):
         return returned, capsys.readouterr().out, module.print_readable(print_output=False), str(module)
 
     assert_same(texts)
+
+
+def test_a_replica_for_data_parallelism_runs_and_says_that_it_is_one():
+    gm = fxcore.symbolic_trace(nn.Linear(2, 2))
+
+    replica = gm._replicate_for_data_parallel()
+
+    assert replica._is_replica
+    assert not hasattr(gm, "_is_replica")
+    assert torch.equal(replica(torch.ones(1, 2)), gm(torch.ones(1, 2)))
+
+
+def test_an_attribute_is_read_by_the_list_of_its_names():
+    model = nn.Sequential(nn.Linear(2, 2))
+
+    assert _get_attr_via_attr_list(model, ["0", "weight"]) is model[0].weight
+    assert _get_attr_via_attr_list(model, []) is model

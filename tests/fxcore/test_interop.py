@@ -251,3 +251,14 @@ def test_a_graph_out_of_order_is_refused_with_both_nodes():
 
     with pytest.raises(InteropError, match="node 'abs_1' reads neg, which does not come before it in this graph"):
         interop.from_torch(graph)
+
+
+@pytest.mark.parametrize("name", ["sum", "class", "torch", "a b", "1a"])
+def test_a_name_that_the_user_chose_is_kept_whatever_it_means(name):
+    gm = torch.fx.symbolic_trace(nn.ReLU())
+    next(iter(gm.graph.nodes)).name = name
+
+    converted = interop.from_torch(gm)
+
+    assert next(iter(converted.graph.nodes)).name == name
+    assert next(iter(interop.to_torch(converted).graph.nodes)).name == name

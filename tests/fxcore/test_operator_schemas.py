@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 import warnings
 
@@ -203,3 +204,17 @@ def test_parameters_up_to_a_keyword_of_python_are_given_by_position_alone():
         "to": "POSITIONAL_OR_KEYWORD",
         "generator": "KEYWORD_ONLY",
     }
+
+
+def test_a_list_is_no_number_of_a_list():
+    with pytest.warns(UserWarning, match="Does not support nested parametric types"):
+        assert not type_matches(list[list[int]], list[int])
+    assert not type_matches(list[int], list[list[int]])
+
+
+def test_a_function_of_any_number_of_arguments_has_no_names_for_them():
+    assert normalize_function(torch.broadcast_tensors, (torch.ones(1), torch.ones(1))) is None
+
+
+def test_a_type_that_python_does_not_know_is_any():
+    assert ours.python_type(types.SimpleNamespace(annotation_str="__torch__.Mine")) is typing.Any

@@ -182,3 +182,15 @@ def test_a_history_shows_its_latest_ten_steps(steps):
     assert len(lines) == min(steps, 10)
     assert [line.index("(") // 4 for line in lines] == [*range(len(lines))]
     assert f"pass_name=pass {steps - 1}" in lines[0]
+
+
+def test_outside_of_a_block_that_keeps_metadata_nothing_is_set():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    x.meta["note"] = 1
+
+    with ours.set_current_meta(x):
+        made = graph.call_function(torch.relu, (x,))
+    ours.reset_grad_fn_seq_nr()
+
+    assert "note" not in made.meta

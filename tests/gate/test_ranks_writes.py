@@ -250,3 +250,12 @@ def test_two_stages_under_torchrun_update_and_then_match(pytester):
         assert done.returncode == 0, done.stdout + done.stderr
     assert [*goldens(pytester)] == ["test_same.yaml", "test_stage.yaml", "test_stage@ranks-1.yaml"]
     assert not list(Path(tempfile.gettempdir()).glob("fxgraph-ranks-*/rank-1.json"))
+
+
+def test_a_golden_that_only_one_rank_has_counts_behind_one_that_both_have(pytester):
+    config, store = pytester.parseconfigure(), GoldenStore(pytester.path / "golden")
+    same, other = (outcome(status="mismatch", headline=text) for text in ("x", "y"))
+
+    found = gathered_goldens({0: [same], 1: [same, other]}, store, config)
+
+    assert [each.outcome.headline for each in found.taken] == ["x", "rank 1: y"]

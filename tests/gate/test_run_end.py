@@ -158,3 +158,21 @@ def test_the_summary_counts_unused_goldens_unless_they_are_ignored(config, colle
     config.options["fx_unused"] = unused
 
     assert end_with_summary(config, collected)[1][-1] == summary
+
+
+@pytest.mark.parametrize(
+    ("status", "option", "finished"),
+    [
+        (pytest.ExitCode.OK, None, True),
+        (pytest.ExitCode.TESTS_FAILED, None, True),
+        (pytest.ExitCode.INTERRUPTED, None, False),
+        (pytest.ExitCode.INTERNAL_ERROR, None, False),
+        (pytest.ExitCode.USAGE_ERROR, None, False),
+        (pytest.ExitCode.OK, "collectonly", False),
+        (pytest.ExitCode.OK, "setuponly", False),
+    ],
+)
+def test_a_run_is_finished_if_its_tests_ran_and_nothing_broke_it_off(config, collected, status, option, finished):
+    config.options[option] = True
+
+    assert run_record(config, collected, (), status).finished is finished

@@ -3,12 +3,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from pathlib import PurePosixPath
 
 import pytest
 
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
 from pytest_fxgraph.goldens.files import golden_digest
-from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX, GoldenStore
+from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX, GoldenStore, rank_variants
 
 
 @pytest.fixture
@@ -343,3 +344,13 @@ def test_a_copy_goes_into_a_folder_that_is_there_and_into_a_new_one(store):
         assert store.copy("a.yaml", target)
         assert not store.copy("a.yaml", target)
         assert store.path(target).read_text(encoding="utf-8") == "one\n"
+
+
+def test_the_variants_of_a_golden_are_those_of_its_name_that_serve_ranks(store):
+    for name in ("test_f.yaml", "test_f@ranks-1-2.yaml", "test_fg@ranks-1.yaml", "test_f@ranks-3.received.yaml"):
+        store.write(f"test_x/{name}", "text\n")
+    golden = PurePosixPath("test_x/test_f.yaml")
+
+    assert rank_variants(store, golden) == {golden.with_name("test_f@ranks-1-2.yaml"): {1, 2}}
+    assert rank_variants(store, golden, received=True) == {golden.with_name("test_f@ranks-3.yaml"): {3}}
+    assert rank_variants(store, PurePosixPath("nowhere/test_f.yaml")) == {}

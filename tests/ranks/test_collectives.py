@@ -7,10 +7,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import fxcore
 from fixtures.parallel_plans import fully_sharded, inputs, tensor_parallel
-from fixtures.process_groups import needs_fake_group
+from fixtures.process_groups import fake_group, needs_fake_group
 from pytest_fxgraph.errors import RanksError
-from pytest_fxgraph.ranks.collectives import Collective, Collectives, Communicator
+from pytest_fxgraph.ranks.collectives import Collective, Collectives, Communicator, collectives_of
 
 pytestmark = needs_fake_group
 
@@ -107,3 +108,23 @@ def test_hidden_collectives_are_refused_by_name(fx_ranks, plan, frontend, reason
         assert programs.collectives
     with pytest.raises(RanksError, match="cannot match the collectives of rank 0"):
         programs.assert_matching_collectives()
+
+
+@pytest.mark.parametrize(
+    ("stack", "source"),
+    [("", ""), ('  File "net.py", line 3, in forward\n    return self.reduce(x)\n', "return self.reduce(x)")],
+)
+def test_a_collective_knows_the_line_of_the_model_that_called_it(stack, source):
+    with fake_group(size=2):
+        graph = fxcore.Graph()
+        x = graph.placeholder("x")
+        group = dist.group.WORLD.group_name
+        call = graph.call_function(torch.ops._c10d_functional.all_reduce.default, (x, "sum", group))
+        graph.output(call)
+        for node in (x, call):
+            node.meta["val"] = torch.ones(2)
+        call.meta["stack_trace"] = stack
+
+        (collective,) = collectives_of([fxcore.GraphModule({}, graph)], 0, {})
+
+    assert (collective.kind, collective.source) == ("all_reduce", source)

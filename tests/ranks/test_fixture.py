@@ -99,6 +99,8 @@ def test_wrong_numbers_are_refused(fx_ranks):
         fx_ranks(tensor_parallel, inputs(), world_size=4, mesh=(2, 3))
     with pytest.raises(ChoiceError, match=re.escape("ranks=[4]: there are the ranks 0 to 3")):
         fx_ranks(tensor_parallel, inputs(), world_size=4, ranks=[4])
+    with pytest.raises(ChoiceError, match="ranks='some': expected 'all' or numbers of ranks such as"):
+        fx_ranks(tensor_parallel, inputs(), world_size=4, ranks="some")
 
 
 def test_another_backend_is_refused_with_those_that_there_are(fx_ranks):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from pytest_fxgraph.report.json_report import RunReport, json_text, read_record
 from pytest_fxgraph.report.outcome import Outcome
@@ -42,3 +43,21 @@ def test_a_report_has_a_line_for_each_field_in_the_order_of_the_names():
     assert names == sorted(names)
     assert len(names) == 9
     assert (lines[0], lines[-2:]) == ("{", ["}", ""])
+
+
+def test_one_command_accepts_all_goldens_of_a_cause_in_files():
+    one, two = (
+        replace(OUTCOME, golden=f"golden/t/{name}.yaml", cluster="K", command=f"update {name}", is_alone=name == "a")
+        for name in "ab"
+    )
+    inline = replace(one, golden="t.py:3", command="update t.py:3", is_alone=False, inline={"path": "t.py"})
+    report = RunReport("", RECORD, accept="fxgraph accept --cluster")
+
+    assert report.commands_for([one]) == {"update a": ""}
+    assert report.commands_for([two]) == {"update b": "all goldens of its test"}
+    assert report.commands_for([one, two]) == {"fxgraph accept --cluster K": "all 2 goldens of this cause"}
+    assert report.commands_for([one, two, inline]) == {
+        "fxgraph accept --cluster K": "all 2 goldens of this cause in files",
+        "update t.py:3": "all goldens of its test",
+    }
+    assert report.commands_for([one, inline]) == {"update a": "", "update t.py:3": "all goldens of its test"}

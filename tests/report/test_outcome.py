@@ -5,7 +5,8 @@ from dataclasses import FrozenInstanceError, asdict
 
 import pytest
 
-from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.budget import allowances_of
+from pytest_fxgraph.report.outcome import Outcome, Terms
 from pytest_fxgraph.report.plain_data import record_of
 
 MISMATCH = Outcome(
@@ -51,3 +52,10 @@ def test_an_unknown_status_is_refused():
 def test_an_unknown_update_is_refused():
     with pytest.raises(ValueError, match="an outcome's update cannot be 'all'; it is one of none, new, changed"):
         Outcome("t.py::t", "golden/t/t.yaml", "exact", "updated", update="all")
+
+
+@pytest.mark.parametrize("budget", [None, allowances_of({"flops": "+1%"})])
+def test_terms_survive_json(budget):
+    terms = Terms("cost", normalize=True, budget=budget)
+
+    assert Terms.from_dict(json.loads(json.dumps({**terms.to_dict(), "later": 1}))) == terms

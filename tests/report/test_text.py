@@ -13,6 +13,7 @@ from pytest_fxgraph.report.text import (
     MOST_LINES,
     full_section,
     headline,
+    leading_changes,
     other_torch_remark,
     short_lines,
 )
@@ -433,3 +434,11 @@ def test_an_edit_without_a_hunk_takes_no_room_from_the_others():
     section = full_section(several, expected, obtained, golden=GOLDEN)
 
     assert "  - %norm_0 = torch.layer_norm(%n, eps=" in section
+
+
+def test_the_likeliest_cause_leads_whatever_stands_before_it():
+    kinds = ("signature", "operators", "arguments", "wiring", "state", "order", "other", "cosmetic")
+    changes = tuple(Change(kind, "changed", "node", "y", expected="1", obtained="2") for kind in kinds)
+
+    for number, likeliest in enumerate(changes[:-1]):
+        assert leading_changes(Difference("structure", (*changes[:number:-1], likeliest))) == [likeliest]

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import fxcore
 from fixtures.transform_models import Arithmetic, ConvBnRelu, image, matrix
 from fixtures.transforms import double_by_adding, fuse_conv_bn
 from pytest_fxgraph.errors import TargetError, VacuousCheckError
@@ -103,3 +104,10 @@ def test_state_of_another_shape_is_not_kept():
 
     with pytest.raises(AssertionError, match=r"'weight' was float32\[2, 3\] and is float32\[3, 2\] now"):
         result.assert_state_dict(kept="weight")
+
+
+def test_a_transform_that_changes_metadata_alone_is_a_change():
+    def noted(gm):
+        gm.graph.output_node().meta["note"] = 1
+
+    assert FxTransform()(noted, fxcore.symbolic_trace(Arithmetic()), (matrix(), matrix() + 1)).is_changed

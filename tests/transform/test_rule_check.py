@@ -128,3 +128,17 @@ def test_a_rule_that_refuses_its_examples_is_unchecked():
     with pytest.raises(VacuousCheckError, match="rule 'never' could not be checked: it is Monday; give other inputs"):
         fx_rewrite.check_rules(RuleSet([rule]))
     assert [each.state for each in fx_rewrite.check_rules(RuleSet([rule]), allow_vacuous=True)] == ["unchecked"]
+
+
+@pytest.mark.parametrize("rule", RIGHT[2:], ids=lambda rule: rule.name)
+def test_a_rule_of_any_kind_of_pattern_is_checked_with_few_tries(rule):
+    verdict = verdict_on(rule, search=1, dtypes=())
+
+    assert verdict.state == "right", verdict
+
+
+@pytest.mark.parametrize(("rule", "words"), WRONG[2:5], ids=lambda case: getattr(case, "name", ""))
+def test_a_wrong_rule_is_found_by_other_constants_and_shapes_with_few_tries(rule, words):
+    verdict = verdict_on(rule, search=1, dtypes=())
+
+    assert (verdict.state, verdict.account[: len(words)]) == ("wrong", words)

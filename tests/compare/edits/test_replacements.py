@@ -30,6 +30,11 @@ GRAPHS = {
         SCORES,
         ["torch.where removed after exp with the removed input mask"],
     ),
+    "a number in a module of its own": (
+        SCORES,
+        "%x = input x\n%a = torch.exp(%x)\n%c = torch.mul(%a, 2) @ scale\n%b = torch.softmax(%c)\nreturn %b",
+        ["exp's output is multiplied by 2"],
+    ),
     "an operand of a list": (
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%c = torch.cat([%a, %b])\nreturn %c",
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n%e = torch.cos(%x)\n%c = torch.cat([%a, %b, %e])\n"
@@ -217,3 +222,26 @@ def test_a_removed_module_is_named_whatever_its_last_operator():
     assert [edit.text for edit in difference.edits] == [
         "module gate (4 operators (Linear, sigmoid, mul)) with the parameter scale[4] removed after first"
     ]
+
+
+def chain(names: str):
+    """Return a document in which each operator reads the one before it."""
+    operators = names.split()
+    values = ["x", *operators]
+    lines = [f"%{name} = torch.{name}(%{before})" for name, before in zip(operators, values, strict=False)]
+    return document("\n".join(["%x = input x", *lines, f"return %{values[-1]}"]))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("neg exp sin cos", "exp neg sin cos", "exp moved from after to before neg"),
+        ("exp neg sin cos", "neg exp sin cos", "neg moved from after to before exp"),
+        ("exp neg sin cos tan", "exp sin cos neg tan", "neg moved from after exp to after cos"),
+        ("exp sin cos neg tan", "exp neg sin cos tan", "neg moved from after cos to after exp"),
+        ("exp sin cos neg tan", "neg exp sin cos tan", "neg moved from after cos to before exp"),
+        ("neg abs exp sin", "exp neg abs sin", "exp moved from after abs to before neg"),
+    ],
+)
+def test_an_operator_that_moved_is_told_with_both_places(before, after, words):
+    assert [edit.text for edit in compare_documents(chain(before), chain(after)).edits] == [words]

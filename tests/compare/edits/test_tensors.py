@@ -144,3 +144,14 @@ def test_a_copy_elsewhere_is_an_operator(graphs):
     obtained.recompile()
 
     assert not [text for text in edit_texts(expected, obtained) if "updated" in text]
+
+
+def test_a_call_that_reads_a_tied_tensor_under_its_other_path_is_part_of_the_edit():
+    text = "%x = input x\n%w = get a\n%y = torch.mul(%x, %w)\n%v = get b\n%z = torch.add(%y, %v)\nreturn %z"
+    untied = document(text, state=tensors("a", "b", tied=False))
+    tied = document(text.replace("(%y, %v)", "(%y, %w)"), state=tensors("a", "b", tied=True))
+
+    difference = compare_documents(untied, tied)
+
+    assert [edit.text for edit in difference.edits] == ["b now shares storage with a"]
+    assert not difference.rest

@@ -9,7 +9,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.equivalence.inputs import arguments_of
-from pytest_fxgraph.equivalence.search.recipe import SearchSpace, SizeVariable
+from pytest_fxgraph.equivalence.search.recipe import SearchSpace, SizeVariable, ValueRange
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
 
 
@@ -223,3 +223,16 @@ def test_a_dimension_of_a_size_of_its_own_may_have_the_size_one_alone():
     space = space_of(one_or_five, torch.rand(5))
 
     assert [variable.options for variable in space.sizes] == [(1, 5)]
+
+
+def test_a_complex_number_is_drawn_from_the_unit_square():
+    (tensor,) = space_of(torch.abs, torch.ones(3, dtype=torch.complex64)).tensors
+
+    assert tensor.values == ValueRange(torch.complex64, 0, 1)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0], [0.0, float("inf")], [float("nan"), 1.0]])
+def test_values_without_a_range_are_drawn_around_zero(values):
+    (tensor,) = space_of(torch.abs, torch.tensor(values)).tensors
+
+    assert tensor.values == ValueRange(torch.float32, -1.0, 1.0)

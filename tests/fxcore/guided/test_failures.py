@@ -28,6 +28,7 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
         (doubled, f"{__file__}:{doubled.__code__.co_firstlineno}: def doubled(x: torch.Tensor)"),
         (torch.neg, "builtin_function_or_method"),
     ],
+    ids=["module", "function", "builtin"],
 )
 def test_an_error_without_a_line_of_the_user_is_told_with_the_first_line_of_the_function(root, place):
     told = explained(ValueError("too deep"), root, "forward", (X,), None)

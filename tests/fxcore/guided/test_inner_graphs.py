@@ -94,3 +94,16 @@ def test_a_number_drawn_outside_cannot_be_computed_again():
 
     with pytest.raises(TraceError, match="a float cannot be an input of it\nCompute it from tensors in the function"):
         fxcore.symbolic_trace(program, example_inputs=torch.rand(3))
+
+
+def test_a_dtype_that_a_branch_reads_is_read_in_the_branch_alone():
+    def program(x, y):
+        dtype = y.dtype
+        return torch.cond(x.sum() > 0, lambda x: x.to(dtype), lambda x: x * 2, (x,))
+
+    graph_module = fxcore.symbolic_trace(program, example_inputs=(torch.rand(3), torch.rand(2)))
+
+    reads = [node.name for node in graph_module.graph.nodes if node.target is getattr]
+    branches = [inner for inner in graph_module.children() if isinstance(inner, fxcore.GraphModule)]
+    assert reads == []
+    assert [sum(node.target is getattr for node in inner.graph.nodes) for inner in branches] == [1, 0]

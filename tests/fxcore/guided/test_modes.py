@@ -274,3 +274,17 @@ def test_constants_with_a_given_dtype_and_calls_of_each_run_ask_for_no_default_d
         return x + given + torch.arange(3) + torch.zeros(x.shape[0])
 
     assert guards_of(fxcore.symbolic_trace(added, example_inputs=(torch.ones(3),))) == []
+
+
+def test_a_flag_of_matrix_products_is_a_guard():
+    flags = torch.backends.cuda.matmul
+    graph_module = fxcore.symbolic_trace(lambda x: x if flags.allow_tf32 else x + 1, example_inputs=(X,))
+    before = flags.allow_tf32
+
+    graph_module.check_guards(X)
+    try:
+        flags.allow_tf32 = not before
+        with pytest.raises(GuardError, match=r"torch\.backends\.cuda\.matmul\.allow_tf32"):
+            graph_module.check_guards(X)
+    finally:
+        flags.allow_tf32 = before

@@ -168,3 +168,27 @@ def test_a_proxy_with_an_example_is_a_proxy_of_torch_fx_to_libraries_that_ask(ca
     fxcore.symbolic_trace(asks, example_inputs=(torch.ones(2),))
 
     assert "a proxy of torch.fx: True" in capsys.readouterr().out
+
+
+def test_the_keys_of_a_dict_are_walked_through():
+    def total(values):
+        return sum(values[key] for key in values)
+
+    values = {"a": X, "b": X + 1}
+    made = fxcore.symbolic_trace(total, example_inputs=(values,))
+
+    assert torch.equal(made(values), total(values))
+
+
+def test_a_number_cannot_be_walked_through():
+    with pytest.raises(TypeError, match="'int' object is not iterable"):
+        fxcore.symbolic_trace(lambda x: list(x.shape[0]), example_inputs=(X,))
+
+
+def test_a_rounded_number_is_computed_by_the_graph():
+    def rounded(x):
+        return x * round(x.sum().item(), 1) + round(x.sum().item())
+
+    made = fxcore.symbolic_trace(rounded, example_inputs=(X,))
+
+    assert torch.equal(made(X + 1), rounded(X + 1))

@@ -8,7 +8,7 @@ import torch.fx
 
 import fxcore
 from fxcore.matching.argument_pairing import pair_as_written
-from fxcore.matching.comparison import PartialMatch, is_convex
+from fxcore.matching.comparison import PartialMatch, is_convex, pair_parts
 from fxcore.matching.matcher import SubgraphMatcher
 
 
@@ -185,3 +185,12 @@ def test_ignored_literals_are_any_constant_but_a_list_of_another_length(obtained
     matcher = SubgraphMatcher(graph_with([1, 2]), ignore_literals=True)
 
     assert len(matcher.match(graph_with(obtained))) == count
+
+
+def test_parts_are_paired_where_both_containers_have_one_form():
+    assert pair_parts({"a": 1, "b": 2}, {"b": 4, "a": 3}) == [(1, 3), (2, 4)]
+    assert pair_parts({"a": 1}, {"b": 1}) is None
+    assert pair_parts([1, 2], (3, 4)) == [(1, 3), (2, 4)]
+    assert pair_parts([1, 2], [3]) is None
+    assert pair_parts(slice(1, 2), slice(3, 4, 5)) == [(1, 3), (2, 4), (None, 5)]
+    assert pair_parts(1, [1]) is None

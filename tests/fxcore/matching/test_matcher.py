@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import random
 
 import pytest
@@ -190,3 +191,25 @@ def test_matches_found_by_the_index_are_those_of_a_look_at_every_node(seed, igno
         assert places(SubgraphMatcher(pattern, **options), graph) == expected
         found += len(expected)
     assert found or not overlapping
+
+
+def test_literals_count_unless_the_caller_ignores_them():
+    def of(number):
+        return lambda x: torch.add(x, number)
+
+    assert maps(fxcore, SubgraphMatcher, of(1), of(1))
+    assert not maps(fxcore, SubgraphMatcher, of(1), of(2))
+    assert maps(fxcore, SubgraphMatcher, of(1), of(2), ignore_literals=True)
+
+
+def test_a_copy_of_a_match_may_be_changed_alone():
+    graph = fxcore.symbolic_trace(lambda x: torch.relu(x)).graph
+    (match,) = SubgraphMatcher(graph).match(fxcore.symbolic_trace(lambda x: torch.relu(x)).graph)
+
+    copied = copy.copy(match)
+    copied.nodes_map.clear()
+    copied.placeholder_nodes.clear()
+    copied.returning_nodes.clear()
+
+    assert match.anchors == copied.anchors
+    assert [len(part) for part in (match.nodes_map, match.placeholder_nodes, match.returning_nodes)] == [2, 1, 1]

@@ -10,7 +10,7 @@ from torch import nn
 
 import fxcore
 from fxcore import Graph, torch_fx_registry
-from fxcore.node_data.purity import called_module, function_is_impure, is_impure
+from fxcore.node_data.purity import called_module, function_is_impure, is_impure, only_writes_first_argument
 
 aten = torch.ops.aten
 
@@ -116,3 +116,13 @@ def test_a_function_that_is_not_hashable_was_never_registered():
             return x * 2
 
     assert not function_is_impure(Scale())
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no collectives")
+def test_a_collective_does_more_than_write_its_argument():
+    assert only_writes_first_argument(node_of(torch.relu_), None)
+    for collective in (torch.distributed.all_reduce, torch.distributed.broadcast, torch.distributed.barrier):
+        assert not only_writes_first_argument(node_of(collective), None)
+    for name in ("all_reduce", "all_reduce_", "broadcast_", "wait_tensor"):
+        collective = getattr(torch.ops._c10d_functional, name).default
+        assert not only_writes_first_argument(node_of(collective), None)

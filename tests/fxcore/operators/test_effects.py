@@ -198,3 +198,11 @@ def test_a_read_of_an_attribute_shares_memory_unless_the_attribute_is_plain():
     assert attribute_effects("is_leaf").aliases == "none"
     assert attribute_effects("T").aliases == "first"
     assert attribute_effects("of_the_user").aliases == "first"
+
+
+def test_a_write_under_a_condition_is_none_where_the_condition_is_false():
+    x, mean, variance = torch.ones(2, 3), torch.zeros(3), torch.ones(3)
+    norm = effects_of(F.batch_norm)
+
+    assert norm.written((x, mean, variance), {"training": False}) == []
+    assert [id(each) for each in norm.written((x, mean, variance), {"training": True})] == [id(mean), id(variance)]

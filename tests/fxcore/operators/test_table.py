@@ -501,3 +501,7 @@ def test_no_file_lists_facts_about_operators_beside_the_table():
 
     assert len(files) > 40
     assert {place for place, names in lists.items() if len(known.intersection(names)) > 5} == set()
+
+
+def test_an_old_name_of_an_initialiser_has_the_facts_of_the_new_one():
+    assert facts_of_name("torch.nn.init.normal") == facts_of_name("torch.nn.init.normal_") != {}

@@ -137,3 +137,15 @@ def test_an_error_names_the_node_and_the_line_of_the_user():
     assert "must match the size of tensor" in message
     assert f"It comes from {__file__}:" in message
     assert "in forward: return x + torch.ones(7)" in message
+
+
+def test_an_error_of_a_node_without_a_known_place_names_the_node_alone():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.mm, (x, x)))
+
+    with pytest.raises(RuntimeError) as caught:
+        ShapeProp(fxcore.GraphModule({}, graph)).propagate(torch.ones(2, 3))
+
+    assert "mm" in str(caught.value)
+    assert "It comes from" not in str(caught.value)

@@ -181,3 +181,28 @@ def test_a_node_that_several_subgraphs_read_stays():
     move_non_tensor_nodes_on_boundary([first, second, third])
 
     assert [node.name for node in first.nodes] == ["relu", "size", "mul"]
+
+
+def test_a_node_stays_with_a_node_that_another_subgraph_reads():
+    def two_readers(x, y):
+        size = torch.relu(x).size(0)
+        double = size * 2
+        return torch.neg(y).sum() * size * double
+
+    def subgraphs(fx, propagate):
+        gm = fx.symbolic_trace(two_readers)
+        propagate(gm).propagate(torch.randn(2, 3), torch.randn(3))
+        nodes = {node.name: node for node in gm.graph.nodes}
+        parts = (["relu", "size", "mul"], ["neg", "sum_1", "mul_1"], ["mul_2"])
+        return [Run([nodes[name] for name in names], is_acc=not number) for number, names in enumerate(parts)]
+
+    from torch.fx.passes.shape_prop import ShapeProp as TorchShapeProp
+
+    ours, expected = subgraphs(fxcore, ShapeProp), subgraphs(torch.fx, TorchShapeProp)
+    move_non_tensor_nodes_on_boundary(ours)
+    theirs.move_non_tensor_nodes_on_boundary(expected)
+
+    assert [{node.name for node in run.nodes} for run in ours] == [
+        {node.name for node in run.nodes} for run in expected
+    ]
+    assert [len(run.nodes) for run in ours] == [2, 3, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+import fxcore
 from fxcore.state.held_state import HeldState, modules_by_path
 from fxcore.state.storage import storage_of
 
@@ -72,3 +73,13 @@ def test_parameters_without_shapes_are_listed_apart():
 
     assert state.tensors == []
     assert state.lazy == [("weight", lazy), ("bias", lazy)]
+
+
+def test_the_generator_that_a_node_draws_from_is_held():
+    generator = torch.Generator()
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(torch.rand, (2,), {"generator": generator}))
+
+    (reading,) = HeldState(fxcore.GraphModule({}, graph)).readings
+
+    assert reading.path == "of node rand"

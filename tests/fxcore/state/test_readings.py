@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fxcore.state.changes import Change
-from fxcore.state.readings import Reading, Readings, marks_of_generators, seed_generators
+from fxcore.state.readings import Reading, Readings, kinds_of_generators, marks_of_generators, seed_generators
 from fxcore.state.snapshot import Snapshot, globals_kept
 
 
@@ -122,3 +122,17 @@ def test_a_change_of_a_setting_is_told_from_a_draw_and_readings_may_be_left_out(
     assert before.states() == {"seed": 1, "mode": "a"}
     before.restore()
     assert values == {"seed": 1, "mode": "a"}
+
+
+def test_generators_of_numpy_are_generators():
+    assert {type(numpy.random.default_rng()), numpy.random.RandomState, random.Random} <= kinds_of_generators()
+
+
+def test_a_draw_from_a_generator_that_a_module_holds_is_noticed():
+    module = torch.nn.Module()
+    module.generator = numpy.random.default_rng(0)
+    before = Snapshot(module)
+
+    module.generator.random()
+
+    assert [change.path for change in before.changes()] != []

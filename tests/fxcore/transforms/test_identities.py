@@ -83,3 +83,12 @@ def test_a_call_that_stays_has_its_reason():
         "0: it is a dropout in training; call eval() on the model, trace it, and run this pass then",
         "1: it has hooks, which would no longer run",
     ]
+
+
+def test_a_sequence_with_modules_is_no_identity():
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.Sequential(nn.ReLU()), nn.Identity()).eval(), leaf_modules=("0",))
+
+    result = RemoveIdentities()(gm)
+
+    assert [node.target for node in result.graph_module.graph.find_nodes(op="call_module")] == ["0"]
+    assert not result.report.left

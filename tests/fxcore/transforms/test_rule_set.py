@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 
 import pytest
@@ -12,7 +13,7 @@ from torch import nn
 import fxcore
 from fxcore.errors import PassError
 from fxcore.transforms import Action, Calls, Rule, RuleSet
-from fxcore.transforms.rule_set import RuleReport
+from fxcore.transforms.rule_set import RewrittenCall, RuleReport
 from pytest_fxgraph import check_transform
 
 ONCE = Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), name="once")
@@ -214,3 +215,93 @@ def test_two_hundred_rules_take_little_longer_than_one():
     one, many = RuleSet([rule_for(0)]), RuleSet([rule_for(number) for number in range(200)])
 
     assert seconds(many) < 3 * seconds(one)
+
+
+def test_a_set_has_the_length_of_its_rules_and_joins_sets_alone():
+    assert len(RuleSet([ONCE, ZERO]) + RuleSet([SILU])) == 3
+    with pytest.raises(TypeError, match="unsupported operand"):
+        operator.add(RuleSet([ONCE]), [ZERO])
+
+
+def test_a_call_that_ends_like_a_pattern_and_begins_otherwise_is_tried_and_stays():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(torch.sigmoid(x)))
+    always = Rule(lambda x: torch.relu(x.neg()), lambda x: x, name="always")
+
+    result = RuleSet([Rule(lambda x, y: torch.relu(x + y), lambda x, y: x, bind_arguments=True), always])(gm)
+
+    assert not result.modified
+    assert [(each.tried, each.matched) for each in result.report.statistics] == [(1, 0), (0, 0)]
+
+
+def test_a_rule_with_an_operator_before_its_last_is_tried_for_a_call_with_keywords():
+    squares = Rule(lambda x: torch.add(torch.neg(x), other=1), lambda x: torch.rsub(x, 1), name="squares")
+    sums = Rule(lambda x: torch.add(torch.exp(x), 2), lambda x: torch.expm1(x), name="sums")
+    gm = fxcore.symbolic_trace(lambda x: torch.add(torch.neg(x), other=1))
+
+    assert targets(RuleSet([sums, squares])(gm).graph_module) == ["rsub"]
+
+
+def test_a_match_that_when_calls_no_candidate_is_not_reported():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(torch.relu(x)))
+    rule = Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), when=lambda match: None)
+
+    report = RuleSet([rule])(gm).report
+
+    assert (report.statistics[0].tried, report.statistics[0].matched) == (1, 0)
+    assert not report.left
+
+
+def test_a_number_takes_the_place_of_a_call():
+    rule = Rule(Calls("size"), lambda x, dim: 4, changes_effects=True)
+    gm = fxcore.symbolic_trace(lambda x: x.view(x.size(0), -1) * x.size(0))
+
+    made = RuleSet([rule])(gm).graph_module
+
+    assert made.code.count("size") == 0
+    assert "view(4, -1)" in made.code
+    assert made(torch.ones(4, 2)).sum() == 32
+
+
+def test_an_action_leaves_calls_with_a_write_between_them():
+    def written_between(x):
+        y = torch.exp(x)
+        x.add_(1)
+        return torch.relu(y) + x.sum()
+
+    moved = Rule(lambda x: torch.relu(torch.exp(x)), Action(lambda match: match.record(torch.exp, match.values["x"])))
+    report = RuleSet([moved])(fxcore.symbolic_trace(written_between)).report
+
+    assert dict(report.left) == {"relu": "add_ writes to memory of x between its calls"}
+
+
+def test_modules_of_a_class_are_matched_at_any_path_if_the_rule_asks_for_the_class():
+    class Pattern(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.elsewhere = nn.ReLU6()
+
+        def forward(self, x):
+            return self.elsewhere(x)
+
+    by_class, by_path = [
+        RuleSet([Rule(fxcore.symbolic_trace(Pattern()), lambda x: x.clamp(0, 6), match_modules=way)])
+        for way in ("class", "path")
+    ]
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.ReLU6()))
+
+    assert targets(by_class(gm).graph_module) == ["clamp"]
+    assert not by_path(gm).modified
+
+
+class Scale:
+    """A function without a name."""
+
+    def __call__(self, x):
+        return x * 2
+
+    def __repr__(self):
+        return "Scale()"
+
+
+def test_a_target_without_a_name_is_told_as_python_shows_it():
+    assert str(RewrittenCall("scale", "call_function", Scale())) == "scale (Scale())"

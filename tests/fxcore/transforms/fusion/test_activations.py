@@ -87,6 +87,8 @@ def test_patterns_of_ones_own_are_a_table():
     [
         (lambda x: torch.relu(x) + x, "its result is read by relu, add"),
         (torch.exp, "what follows is exp, with which no pattern joins it"),
+        (lambda x: x.relu(out=None), "what follows is relu, with which no pattern joins it"),
+        (lambda x: torch.tanh(x, out=torch.empty(3, 4)), "what follows is tanh, with which no pattern joins it"),
         (lambda x: F.leaky_relu(x, x.shape[0]), "its result is read by getattr_1, leaky_relu"),
         (nn.PReLU(), "what follows is activate, with which no pattern joins it"),
         (lambda x: x, "what follows is output, with which no pattern joins it"),

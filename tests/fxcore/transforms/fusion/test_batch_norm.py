@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 import torch.fx
@@ -294,3 +296,33 @@ def test_a_graph_without_norm_comes_back_itself():
 
     assert result.graph_module is gm
     assert str(result.report) == "fused 0\nleft alone 0"
+
+
+def test_a_norm_whose_statistics_are_read_is_left_alone():
+    model, x = pair("Conv", 2)
+    gm = make_fx(model)(x)
+    native = next(node for node in gm.graph.nodes if "native_batch_norm" in str(node.target))
+    with gm.graph.inserting_after(native):
+        mean = gm.graph.call_function(operator.getitem, (native, 1))
+    gm.graph.output_node().args = ((gm.graph.output_node().args[0], mean),)
+
+    result = FuseBatchNorm()(interop.from_torch(gm))
+
+    assert not result.modified
+    assert "the statistics that it returns are read" in str(result.report)
+
+
+def test_a_layer_that_is_called_with_keywords_takes_new_weights_by_keyword():
+    class Keywords(Pair):
+        def forward(self, x):
+            layer, norm = self.layer, self.norm
+            y = F.linear(input=x, weight=layer.weight, bias=layer.bias)
+            return F.batch_norm(y, norm.running_mean, norm.running_var, norm.weight, norm.bias, False, 0.1, norm.eps)
+
+    torch.manual_seed(0)
+    model = Keywords(nn.Linear(4, 6), nn.BatchNorm1d(6)).eval()
+
+    result = check_transform(FuseBatchNorm(), model, (torch.randn(3, 4),), **RIGHT)
+
+    (linear,) = [node for node in result.after.graph.nodes if node.op == "call_function"]
+    assert (linear.args, list(linear.kwargs)) == ((), ["input", "weight", "bias"])

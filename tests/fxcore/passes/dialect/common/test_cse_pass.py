@@ -199,3 +199,13 @@ def test_arguments_that_cannot_be_hashed_stay_apart():
     graph.output(tuple(graph.call_function(aten.mul.Tensor, (x, given)) for _ in range(2)))
 
     assert not CSEPass()(fxcore.GraphModule({}, graph)).modified
+
+
+def test_equal_slices_are_taken_once_and_others_stay():
+    def sliced(x):
+        return x[0:2] + x[0:2] + x[0:3:1][:2] + x[0:2:1]
+
+    result = CSEPass()(fxcore.symbolic_trace(sliced))
+
+    names = [node.name for node in result.graph_module.graph.nodes if node.name.startswith("getitem")]
+    assert names == ["getitem", "getitem_2", "getitem_3", "getitem_4"]
