@@ -14,7 +14,7 @@ from torch import nn
 import fxcore
 from fxcore import Graph, GraphModule
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.builder import MOST_NESTED_GRAPHS, build_document, build_document_of_graph
+from pytest_fxgraph.document.builder import MOST_NESTED_GRAPHS, build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import NodeRecord
@@ -481,8 +481,8 @@ def test_a_graph_without_a_module_is_described_with_its_source_lines():
     for node in gm.graph.nodes:
         node.meta["stack_trace"] = '  File "model.py", line 3, in forward\n    return x.relu()\n'
 
-    with_sources = build_document_of_graph(gm.graph, gm)
-    without = build_document_of_graph(gm.graph, gm, sources=False)
+    with_sources = build_document(gm)
+    without = build_document(gm, sources=False)
 
     assert [node.source for node in with_sources.nodes] == [node.source for node in build_document(gm).nodes]
     assert any(node.source for node in with_sources.nodes)

@@ -119,6 +119,7 @@ def to_sigmoid(graph_module):
 
 
 def test_net(fx_equivalence, fx_transform, fx_ops):
+    torch.manual_seed(0)  # relu makes zeros alone of 1 in 30 models, and no check could fail on those
     model = Net()
     fx_equivalence(Pipeline(model), torch.randn(2, 4), graph=Pipeline(model))
     fx_transform(lambda graph_module: None, Pipeline(model), torch.randn(2, 4), allow_vacuous=True)
