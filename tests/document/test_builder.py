@@ -481,8 +481,8 @@ def test_a_graph_without_a_module_is_described_with_its_source_lines():
     for node in gm.graph.nodes:
         node.meta["stack_trace"] = '  File "model.py", line 3, in forward\n    return x.relu()\n'
 
-    with_sources = build_document(gm)
-    without = build_document(gm, sources=False)
+    with_sources = build_document(gm, graph=gm.graph)
+    without = build_document(gm, graph=gm.graph, sources=False)
 
     assert [node.source for node in with_sources.nodes] == [node.source for node in build_document(gm).nodes]
     assert any(node.source for node in with_sources.nodes)
