@@ -198,11 +198,13 @@ def test_a_node_stays_with_a_node_that_another_subgraph_reads():
 
     from torch.fx.passes.shape_prop import ShapeProp as TorchShapeProp
 
-    ours, expected = subgraphs(fxcore, ShapeProp), subgraphs(torch.fx, TorchShapeProp)
-    move_non_tensor_nodes_on_boundary(ours)
-    theirs.move_non_tensor_nodes_on_boundary(expected)
+    def moved(runs, move):
+        move(runs)
+        return [{node.name for node in run.nodes} for run in runs]
 
-    assert [{node.name for node in run.nodes} for run in ours] == [
-        {node.name for node in run.nodes} for run in expected
-    ]
-    assert [len(run.nodes) for run in ours] == [2, 3, 2]
+    ours = moved(subgraphs(fxcore, ShapeProp), move_non_tensor_nodes_on_boundary)
+
+    assert [len(names) for names in ours] == [2, 3, 2]
+    if hasattr(theirs, "move_non_tensor_nodes_on_boundary"):  # torch 2.6 lacks it
+        expected = subgraphs(torch.fx, TorchShapeProp)
+        assert ours == moved(expected, theirs.move_non_tensor_nodes_on_boundary)
