@@ -79,13 +79,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
-    """Mark as slow the parameters that `sampled` leaves out of the default run.
+    """Mark the parameters that `sampled` leaves out of the default run: the next after each as slow, others as long.
 
     Here, because a test has all its parameters when it is made, even if the command line asks for one of them.
     """
     made = yield
     for number, item in enumerate(made if isinstance(made, list) else ()):
         sampled = item.get_closest_marker("sampled")
-        if sampled is not None and (number - sampled.kwargs.get("start", 0)) % sampled.kwargs["every"]:
-            item.add_marker(pytest.mark.slow)
+        place = 0 if sampled is None else (number - sampled.kwargs.get("start", 0)) % sampled.kwargs["every"]
+        if place:
+            item.add_marker(pytest.mark.slow if place == 1 else pytest.mark.long)
     return made

@@ -230,7 +230,7 @@ def test_a_commit_is_found_by_runs_of_pytest(bisect, git_folder):
     assert "1 -> 2" in told
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_flag_of_dynamo_is_found_by_runs_of_pytest(bisect, git_folder):
     test = """
         import torch

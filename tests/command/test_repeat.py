@@ -37,7 +37,7 @@ def test_a_suite_runs_three_times_unless_another_number_is_given(monkeypatch, ca
     assert f"{number} runs" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_planted_fault_is_found_with_its_cause(suite, capsys):
     suite("faults")
 

@@ -27,8 +27,8 @@ class Rows(nn.Module):
         return self.table(places).sum(-1), torch.zeros(500, 4).index_add(0, places, x)
 
 
-def of_catalog(name):
-    return pytest.param(CATALOG[name].build, CATALOG[name].example_inputs, id=name, marks=pytest.mark.slow)
+def of_catalog(name, mark=pytest.mark.slow):
+    return pytest.param(CATALOG[name].build, CATALOG[name].example_inputs, id=name, marks=mark)
 
 
 MODELS = [
@@ -42,7 +42,8 @@ MODELS = [
     pytest.param(
         BagOfWords, lambda: (torch.randint(0, 9, (6,)), torch.tensor([0, 2, 5])), id="bag", marks=pytest.mark.slow
     ),
-    *map(of_catalog, ("u_net", "conv_bn_relu", "resnet10", "mobilenetv2")),
+    *map(of_catalog, ("u_net", "conv_bn_relu", "resnet10")),
+    of_catalog("mobilenetv2", pytest.mark.long),
 ]
 
 

@@ -70,7 +70,7 @@ def goldens(pytester) -> dict[str, str]:
     return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.iterdir())} if folder.exists() else {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranks_that_differ_have_variants_and_ranks_that_agree_one_golden(pytester):
     write_tests(pytester, stage=f"min(1, {RANK})")
 

@@ -37,11 +37,10 @@ def test_the_golden_of_a_model_s_kernels_holds(name, fx_capture, fx_golden):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "two workers"])
-@pytest.mark.parametrize("seed", ["1", "77"])
+@pytest.mark.parametrize(("seed", "arguments"), [("1", ()), ("77", ("-n", "2"))], ids=["alone", "two workers"])
 def test_the_goldens_hold_in_fresh_processes(seed, arguments):
     environ = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-    options = ["-q", "-p", "no:cacheprovider", "-k", "kernels_holds", *arguments]
+    options = ["-q", "-p", "no:cacheprovider", "-m", "", "-k", "kernels_holds", *arguments]
     command = [sys.executable, "-m", "pytest", *options, __file__]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -59,7 +59,7 @@ def run(program, folder):
     return done.stdout.splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
 def test_kernels_are_the_same_after_another_process_or_this_one_compiled_the_models(tmp_path):
     compiling = f"{COMPILED}\nfor name in {NAMES}: print(compiled(name))"

@@ -129,7 +129,7 @@ def test_the_page_has_the_numbers_of_lines():
 
 
 @needs_fake_group
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     not any(map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))),
     reason="the tests by hand run what Inductor generates, and this machine has no C++ compiler",

@@ -221,7 +221,7 @@ def test_a_printed_command_does_what_is_printed(project, monkeypatch, tmp_path_f
         pytest.param("tests/sub", ["..", "-q"], id="subfolder"),
         pytest.param("tests/sub", ["--fx-received", ".."], id="received in a subfolder"),
         pytest.param(".", ["--fx-golden-dir=other", "tests"], id="another golden folder"),
-        pytest.param(".", ["-n2", "tests"], id="workers"),
+        pytest.param(".", ["-n2", "tests"], id="workers", marks=pytest.mark.long),
     ],
 )
 def test_a_command_runs_where_it_was_printed(

@@ -317,7 +317,7 @@ def test_the_model_and_the_generators_are_left_as_they_were():
     assert not torch.is_autocast_enabled("cpu")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_search_works_in_a_test_that_hypothesis_runs():
     from hypothesis import given, settings
     from hypothesis import strategies as st
