@@ -40,9 +40,10 @@ class OuterState:
                 for value in attributes.values():
                     if type(value) in _FUNCTIONS:
                         self._add_function(path, value)
-            for hooks in filter(None, map(attributes.get, _HOOKS)):
-                for hook in hooks.values():
-                    self._add_function(path, hook)
+            if any(map(attributes.get, _HOOKS)):  # few modules have hooks
+                for hooks in filter(None, map(attributes.get, _HOOKS)):
+                    for hook in hooks.values():
+                        self._add_function(path, hook)
         for kind in kinds:
             if str(kind.__module__).partition(".")[0] not in LIBRARIES:
                 self._add_class(kind)
