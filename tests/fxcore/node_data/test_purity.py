@@ -11,6 +11,7 @@ from torch import nn
 import fxcore
 from fxcore import Graph, torch_fx_registry
 from fxcore.node_data.purity import called_module, function_is_impure, is_impure, only_writes_first_argument
+from fxcore.operators.effects import effects_of
 
 aten = torch.ops.aten
 
@@ -126,3 +127,18 @@ def test_a_collective_does_more_than_write_its_argument():
     for name in ("all_reduce", "all_reduce_", "broadcast_", "wait_tensor"):
         collective = getattr(torch.ops._c10d_functional, name).default
         assert not only_writes_first_argument(node_of(collective), None)
+
+
+def test_no_collective_of_torch_can_be_removed_with_its_unread_tensor():
+    collectives = []
+    for name in torch._C._dispatch_get_all_op_names():
+        namespace, _, rest = name.partition("::")
+        if namespace in ("_c10d_functional", "c10d_functional", "c10d"):
+            operation, _, overload = rest.partition(".")
+            target = getattr(getattr(getattr(torch.ops, namespace), operation), overload or "default")
+            effects = effects_of("call_function", target)
+            if "collective" in effects.kinds or "waits" in effects.facts:
+                collectives.append(target)
+
+    assert any("all_reduce_" in str(target) for target in collectives)
+    assert not [str(target) for target in collectives if only_writes_first_argument(node_of(target), None)]
