@@ -5,6 +5,7 @@ import operator
 
 import pytest
 import torch
+import torch._higher_order_ops.auto_functionalize  # torch 2.6 registers the operator with this import
 import torch.nn.functional as F
 from torch import nn
 
