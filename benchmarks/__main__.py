@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 from benchmarks.checkout import beside
-from benchmarks.library import both
+from benchmarks.library import Library, both
 from benchmarks.report import SECTIONS
 from benchmarks.result import Table, machine
 
@@ -20,18 +20,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("sections", nargs="*", help=f"of {', '.join(SECTIONS)}; all by default")
     parser.add_argument("--rounds", type=int, default=7, help="how often each side is measured (default 7)")
     parser.add_argument("--out", type=Path, default=Path("benchmark-results"), help="folder for JSON and markdown")
-    parser.add_argument(
-        "--against", type=Path, help="another checkout of this repository, measured in place of torch.fx"
-    )
+    parser.add_argument("--against", type=Path, help="another checkout of this repository, measured in the same turns")
+    parser.add_argument("--alone", action="store_true", help="with --against: leave torch.fx out")
     options = parser.parse_args(arguments)
     unknown = set(options.sections) - set(SECTIONS)
     if unknown:
         parser.error(f"there is no section {', '.join(sorted(unknown))}; choose from {', '.join(SECTIONS)}")
     warnings.simplefilter("ignore")
-    libraries = both() if options.against is None else beside(options.against)
+    ours, torch_fx = both()
+    libraries: tuple[Library, ...] = (ours, torch_fx)
+    if options.against is not None:
+        ours, there = beside(options.against)
+        libraries = (ours, there) if options.alone else (ours, torch_fx, there)
     tables: list[Table] = []
     for name in options.sections or SECTIONS:
-        found = SECTIONS[name](libraries, options.rounds, _say)
+        # The phases take every library, other sections two.
+        found = SECTIONS[name](libraries if name == "phases" else libraries[:2], options.rounds, _say)
         tables += found
         for table in found:
             print(table.markdown(), flush=True)

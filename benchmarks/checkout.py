@@ -22,7 +22,7 @@ def beside(checkout: Path) -> tuple[Library, Library]:
     _forget(ours)
     sys.path.insert(0, str(checkout.resolve()))
     try:
-        there = fxcore_library("fxcore there")
+        there = fxcore_library(f"fxcore of {checkout.resolve().name}")
     finally:
         sys.path.remove(str(checkout.resolve()))
     theirs = _loaded()

@@ -62,7 +62,7 @@ def subject_of(name: str) -> tuple[nn.Module, torch.Tensor]:
     return getattr(models, name)().eval(), image
 
 
-def overheads(libraries: tuple[Library, Library], rounds: int, say: Callable[[str], None]) -> list[Table]:
+def overheads(libraries: tuple[Library, ...], rounds: int, say: Callable[[str], None]) -> list[Table]:
     """Measure the check on every subject, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

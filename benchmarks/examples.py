@@ -24,7 +24,7 @@ NAMES = ("mobilenetv2", "resnet10", "densenet121", "vit_like", "gpt_like")
 _TARGETS = {"make_fx": 3.0, "torch.export": 10.0}
 
 
-def tracing_with_examples(libraries: tuple[Library, Library], rounds: int, say: Callable[[str], None]) -> list[Table]:
+def tracing_with_examples(libraries: tuple[Library, ...], rounds: int, say: Callable[[str], None]) -> list[Table]:
     """Measure tracing with an example of one item, without verifying, less one eager run; and with verifying, whole."""
     columns = ("model", "eager, ms", "fxcore, ms", "make_fx", "torch.export", "less eager: fxcore, ms",
                *[f"over fxcore: {name}" for name in _TARGETS], "with verify, ms")  # fmt: skip

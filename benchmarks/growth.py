@@ -15,6 +15,8 @@ from torch import nn
 from benchmarks import growing_models as models
 from benchmarks import rewriting
 from benchmarks.library import Library
+from benchmarks.operations import OPERATIONS
+from benchmarks.phases import PHASES, Phase
 from benchmarks.task import Task, seconds_of
 
 _LONGEST = 0.5  # seconds; a scenario that takes longer is not made larger
@@ -147,7 +149,12 @@ def _recompile(library: Library, times: int) -> Task:
     return Task(run)
 
 
+def _on_chain(phase: Phase) -> Callable[[Library, int], Task]:
+    return lambda library, size: phase.task(library, f"chain {size}")
+
+
 _POWERS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 50_000)
+_DECADES = (1_000, 10_000, 100_000)
 _MODULES = (200, 400, 800, 1_600, 3_200)
 
 SCENARIOS = (
@@ -164,4 +171,6 @@ SCENARIOS = (
     Scenario("replace_pattern, n/2 match", rewriting.half_match, _POWERS),
     Scenario("replace_pattern, two outputs", rewriting.two_outputs, _POWERS),
     Scenario("repeated recompile", _recompile, (50, 100, 200, 400, 800)),
+    *[Scenario(f"chain, {phase.name}", _on_chain(phase), _DECADES) for phase in PHASES],
+    *[Scenario(each.name, each.task, _DECADES) for each in OPERATIONS if each.units > 1],
 )

@@ -20,40 +20,40 @@ class Operation:
 
     name: str
     target: float
-    task: Callable[[Library], Task]
+    task: Callable[..., Task]  # of a library and, where the operation has a size, of a number of nodes
     units: int = NODES
 
 
-def _create(library: Library) -> Task:
-    return Task(lambda _: chain_graph(library, NODES))
+def _create(library: Library, size: int = NODES) -> Task:
+    return Task(lambda _: chain_graph(library, size))
 
 
-def _insert(library: Library) -> Task:
+def _insert(library: Library, size: int = NODES) -> Task:
     def run(graph: Any) -> None:
         for node in list(graph.nodes)[1:-1]:
             with graph.inserting_after(node):
                 graph.call_function(operator.neg, (node,))
 
-    return Task(run, lambda: chain_graph(library, NODES))
+    return Task(run, lambda: chain_graph(library, size))
 
 
-def _insert_and_replace(library: Library) -> Task:
+def _insert_and_replace(library: Library, size: int = NODES) -> Task:
     def run(graph: Any) -> None:
         for node in list(graph.nodes)[1:-1]:
             with graph.inserting_after(node):
                 added = graph.call_function(operator.neg, (node,))
             node.replace_all_uses_with(added, lambda user, added=added: user is not added)
 
-    return Task(run, lambda: chain_graph(library, NODES))
+    return Task(run, lambda: chain_graph(library, size))
 
 
-def _iterate(library: Library) -> Task:
-    graph = chain_graph(library, NODES)
+def _iterate(library: Library, size: int = NODES) -> Task:
+    graph = chain_graph(library, size)
     return Task(lambda _: [None for _ in graph.nodes])
 
 
-def _map_arg(library: Library) -> Task:
-    nodes = list(chain_graph(library, NODES).nodes)
+def _map_arg(library: Library, size: int = NODES) -> Task:
+    nodes = list(chain_graph(library, size).nodes)
     map_arg = library.fx.node.map_arg
     return Task(lambda _: [map_arg(node.args, _itself) for node in nodes])
 
@@ -62,8 +62,8 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _set_arguments(library: Library) -> Task:
-    nodes = list(chain_graph(library, NODES).nodes)
+def _set_arguments(library: Library, size: int = NODES) -> Task:
+    nodes = list(chain_graph(library, size).nodes)
 
     def run(_: Any) -> None:
         for node in nodes:
@@ -72,8 +72,8 @@ def _set_arguments(library: Library) -> Task:
     return Task(run)
 
 
-def _set_target(library: Library) -> Task:
-    nodes = list(chain_graph(library, NODES).nodes)[1:-1]
+def _set_target(library: Library, size: int = NODES) -> Task:
+    nodes = list(chain_graph(library, size).nodes)[1:-1]
 
     def run(_: Any) -> None:
         for node in nodes:
@@ -82,35 +82,35 @@ def _set_target(library: Library) -> Task:
     return Task(run)
 
 
-def _replace_uses(library: Library) -> Task:
+def _replace_uses(library: Library, size: int = NODES) -> Task:
     def prepare() -> tuple[Any, Any]:
         graph = library.fx.Graph()
         first, second = graph.placeholder("first"), graph.placeholder("second")
-        for _ in range(NODES):
+        for _ in range(size):
             graph.call_function(operator.neg, (first,))
         return first, second
 
     return Task(lambda pair: pair[0].replace_all_uses_with(pair[1]), prepare)
 
 
-def _find(library: Library) -> Task:
-    graph = chain_graph(library, NODES)
+def _find(library: Library, size: int = NODES) -> Task:
+    graph = chain_graph(library, size)
     return Task(lambda _: graph.find_nodes(op="call_function", target=operator.add))
 
 
-def _erase(library: Library) -> Task:
+def _erase(library: Library, size: int = NODES) -> Task:
     def run(graph: Any) -> None:
         for node in reversed(list(graph.nodes)):
             graph.erase_node(node)
 
-    return Task(run, lambda: chain_graph(library, NODES))
+    return Task(run, lambda: chain_graph(library, size))
 
 
-def _dead_code(library: Library) -> Task:
+def _dead_code(library: Library, size: int = NODES) -> Task:
     def prepare() -> Any:
         graph = library.fx.Graph()
         value = graph.placeholder("x")
-        for _ in range(NODES):
+        for _ in range(size):
             value = graph.call_function(operator.neg, (value,))
         graph.output(None)
         return graph
@@ -118,17 +118,17 @@ def _dead_code(library: Library) -> Task:
     return Task(lambda graph: graph.eliminate_dead_code(), prepare)
 
 
-def _graph_copy(library: Library) -> Task:
-    graph = chain_graph(library, NODES)
+def _graph_copy(library: Library, size: int = NODES) -> Task:
+    graph = chain_graph(library, size)
     return Task(lambda _: library.fx.Graph().graph_copy(graph, {}))
 
 
-def _format(library: Library) -> Task:
-    nodes = list(chain_graph(library, NODES).nodes)
+def _format(library: Library, size: int = NODES) -> Task:
+    nodes = list(chain_graph(library, size).nodes)
     return Task(lambda _: [node.format_node() for node in nodes])
 
 
-def _identity(library: Library) -> Task:
+def _identity(library: Library, size: int = 1) -> Task:
     module = Identity()
     return Task(lambda _: library.fx.symbolic_trace(module))
 

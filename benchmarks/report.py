@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from benchmarks import rewriting
 from benchmarks.equivalence import overheads
@@ -16,10 +17,12 @@ from benchmarks.operations import OPERATIONS, Operation
 from benchmarks.phases import PHASES, Phase
 from benchmarks.result import Table, verdict
 from benchmarks.subjects import CHAINS, MODELS, model
-from benchmarks.task import measure_in_turns
+from benchmarks.task import measure_in_turns, rounds_in_turns
 
-Libraries = tuple[Library, Library]
+Libraries = tuple[Library, ...]  # this fxcore first
 Say = Callable[[str], None]
+
+_RESAMPLES = 2000
 
 
 def node_count(library: Library, name: str) -> int:
@@ -27,33 +30,39 @@ def node_count(library: Library, name: str) -> int:
     return len(library.fx.symbolic_trace(model(name)).graph.nodes)
 
 
-def measured(phase: Phase, libraries: Libraries, name: str, rounds: int) -> tuple[float, float]:
-    """Return the seconds that both libraries take for a phase of a model, without the work that is not theirs."""
+def measured(phase: Phase, libraries: Libraries, name: str, rounds: int) -> list[list[float]]:
+    """Return the seconds of each library in each round of a phase of a model, without the work that is not theirs."""
     tasks = [library.task(phase.task, name) for library in libraries]
-    if phase.contained is not None:
-        tasks += [library.task(phase.contained, name) for library in libraries]
-    seconds = measure_in_turns(tasks, rounds)
-    if phase.contained is not None:
-        return seconds[0] - seconds[2], seconds[1] - seconds[3]
-    return seconds[0], seconds[1]
+    if phase.contained is None:
+        return rounds_in_turns(tasks, rounds)
+    tasks += [library.task(phase.contained, name) for library in libraries]
+    taken = rounds_in_turns(tasks, rounds)
+    whole, contained = taken[: len(libraries)], taken[len(libraries) :]
+    medians = [statistics.median(times) for times in contained]
+    return [[time - median for time in times] for times, median in zip(whole, medians, strict=True)]
 
 
 def phases(libraries: Libraries, rounds: int, say: Say, names: tuple[str, ...] = MODELS) -> list[Table]:
     """Measure every phase on every model: one table of each model, and one of the medians."""
-    tables, ratios = [], dict[str, list[float]]()
+    others = libraries[1:]
+    tables, ratios = [], dict[tuple[str, str], list[list[float]]]()
     for name in names:
         say(name)
         nodes = node_count(libraries[0], name)
-        table = Table(f"{name}, {nodes:,} nodes", ("phase", "µs a node", libraries[1].name, "ratio", "over the floor"))
+        over = [f"over {library.name}" for library in others]
+        table = Table(f"{name}, {nodes:,} nodes", ("phase", "µs a node", *over, "over the floor"))
         floors = measure_in_turns([trace_floor(name), compile_floor(name)], rounds)
         for phase in PHASES:
-            ours, theirs = measured(phase, libraries, name, rounds)
+            ours, *theirs = measured(phase, libraries, name, rounds)
+            found = [[their / our for our, their in zip(ours, each, strict=True)] for each in theirs]
+            for library, each in zip(others, found, strict=True):
+                ratios.setdefault((phase.name, library.name), []).append(each)
             floor = {"trace": floors[0], "symbolic_trace + forward, cold": sum(floors)}.get(phase.name)
-            ratios.setdefault(phase.name, []).append(theirs / ours)
-            over_floor = ours / floor if floor else ""
-            table.rows.append([phase.name, ours / nodes * 1e6, theirs / nodes * 1e6, theirs / ours, over_floor])
+            own = statistics.median(ours)
+            cells = [statistics.median(each) for each in found]
+            table.rows.append([phase.name, own / nodes * 1e6, *cells, own / floor if floor else ""])
         tables.append(table)
-    return [*tables, medians(ratios, libraries)]
+    return [*tables, *[_medians(library, ratios, rounds) for library in others]]
 
 
 def target_of(target: float, libraries: Libraries) -> float:
@@ -61,15 +70,29 @@ def target_of(target: float, libraries: Libraries) -> float:
     return target if libraries[1].name == "torch.fx" else 0.9
 
 
-def medians(ratios: dict[str, list[float]], libraries: Libraries) -> Table:
-    """Sum the ratios of all models up."""
-    table = Table("Median over the models", ("phase", "ratio", "lowest", "target", "reached"))
+def _medians(library: Library, ratios: dict[tuple[str, str], list[list[float]]], rounds: int) -> Table:
+    """Sum the ratios of all models up, with the interval that holds 95 % of the medians of resampled rounds."""
+    title = f"Median over the models, {rounds} rounds: times faster than {library.name}"
+    table = Table(title, ("phase", "ratio", "interval", "lowest model", "highest model", "target", "reached"))
     for phase in PHASES:
-        found = ratios[phase.name]
-        ratio, lowest = statistics.median(found), min(found)
-        target = target_of(phase.target, libraries)
-        table.rows.append([phase.name, ratio, lowest, target, verdict(ratio, target)])
+        found = ratios[phase.name, library.name]
+        of_models = [statistics.median(each) for each in found]
+        ratio = statistics.median(of_models)
+        target = phase.target if library.name == "torch.fx" else phase.over_earlier
+        low, high = interval(found)
+        cells = [ratio, f"{low:.2f} to {high:.2f}", min(of_models), max(of_models), target, verdict(ratio, target)]
+        table.rows.append([phase.name, *cells])
     return table
+
+
+def interval(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the bounds of 95 % of the medians over models when the rounds of each model are drawn anew."""
+    chance = random.Random(0)
+    drawn = sorted(
+        statistics.median([statistics.median(chance.choices(each, k=len(each))) for each in ratios])
+        for _ in range(_RESAMPLES)
+    )
+    return drawn[_RESAMPLES // 40], drawn[-_RESAMPLES // 40 - 1]
 
 
 def chains(libraries: Libraries, rounds: int, say: Say) -> list[Table]:
@@ -79,7 +102,8 @@ def chains(libraries: Libraries, rounds: int, say: Say) -> list[Table]:
     for length in CHAINS:
         say(f"chain of {length:,}")
         few = rounds if length <= 1_000 else 3 if length <= 10_000 else 1
-        columns.append([measured(phase, libraries, f"chain {length}", few) for phase in PHASES])
+        taken = [measured(phase, libraries, f"chain {length}", few) for phase in PHASES]
+        columns.append([[statistics.median(times) for times in each] for each in taken])
     for phase, *pairs in zip(PHASES, *columns, strict=True):
         cells = [
             f"{ours / length * 1e6:.2f} µs, {theirs / ours:.1f}x"

@@ -14,7 +14,7 @@ from fixtures.catalog import CATALOG
 
 # As in the measurements that set the targets; ratios of the six are summed up by their median.
 MODELS = ("resnet50", "densenet121", "mobilenetv2", "efficientnet_b0", "gpt_like", "vit_like")
-CHAINS = (100, 1_000, 10_000, 50_000)
+CHAINS = (100, 1_000, 10_000)
 
 _A_TENSOR = torch.zeros(2, 3)
 

@@ -26,7 +26,12 @@ class Task:
 
 
 def measure_in_turns(tasks: Sequence[Task], rounds: int) -> list[float]:
-    """Return the median CPU seconds of each task, all measured once a round, the garbage collector as users have it.
+    """Return the median CPU seconds of each task; see `rounds_in_turns`."""
+    return [statistics.median(times) for times in rounds_in_turns(tasks, rounds)]
+
+
+def rounds_in_turns(tasks: Sequence[Task], rounds: int) -> list[list[float]]:
+    """Return the CPU seconds of each task in each round, the garbage collector as users have it.
 
     The order is drawn anew for each round: in one order, the first task of each round would find colder caches.
     """
@@ -36,7 +41,7 @@ def measure_in_turns(tasks: Sequence[Task], rounds: int) -> list[float]:
     for _ in range(rounds):
         for place in drawn.sample(range(len(tasks)), len(tasks)):
             taken[place].append(seconds_of(tasks[place], repeats[place]))
-    return [statistics.median(times) for times in taken]
+    return taken
 
 
 def seconds_of(task: Task, count: int) -> float:
