@@ -84,3 +84,13 @@ def test_only_nodes_are_handed_to_the_function(argument):
     assert len(seen) % 2 == 0
     assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
     assert bool(seen) == (argument != 1)
+
+
+@pytest.mark.parametrize("argument", [[A, 1], {"k": [A]}, slice(A), A, 3, torch.float32, (1, 2), (A, [1])], ids=str)
+def test_freezing_changes_nothing_but_the_kind_of_containers(argument):
+    seen = {}
+
+    assert freeze(argument, seen) == argument
+    assert list(seen) == [A] * (argument not in (3, torch.float32, (1, 2)))
+    assert freeze((1, A), {}) is not freeze([1, A], {})
+    assert (type(freeze([1], {})), type(freeze({}, {}))) == (immutable_list, immutable_dict)
