@@ -73,7 +73,7 @@ def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[s
         if value is None:
             value = getattr(theirs, name)
         if isinstance(value, nn.Module):
-            if own is None or name in own:
+            if own is None:
                 _install_module(ours, name, value)
             else:
                 own["_modules"][name] = value
@@ -106,7 +106,7 @@ def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
 def _step_down(place: _Place, name: str) -> _Place | None:
     theirs, ours, children, own = place
     their_child = children.get(name)
-    if own is not None and their_child is not None and name not in own:
+    if own is not None and their_child is not None:
         our_child = own["_modules"].get(name)
     else:
         their_child = getattr(theirs, name) if their_child is None else their_child

@@ -69,7 +69,7 @@ def only_writes_first_argument(node: Any, module: Any) -> bool:
             and "random" not in effects.kinds
             and not _is_in(node.target, torch_fx_registry.side_effectful_functions())
         )
-    if node.op == "call_module" and module is not None:
+    if node.op == "call_module":
         called = called_module(node, module)
         return not getattr(called, "_is_impure", False) and bool(getattr(called, "inplace", False))
     return False

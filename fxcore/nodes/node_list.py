@@ -57,13 +57,13 @@ def walk_back(root: Node) -> Iterator[Node]:
 
 
 def label_between(root: Node, before: Node, after: Node) -> int:
-    """Return an order label for a node that was just linked in between two others.
+    """Return an order label for a node that was just linked in front of another, or into an empty list.
 
     If the labels leave no room, the labels around are changed, few at a time: n insertions at one place cost n log n
     (Bender et al., "Two Simplified Algorithms for Maintaining Order in a List", 2002).
     """
-    low = before._sort_key if before is not root else after._sort_key - 2 * GAP
-    high = after._sort_key if after is not root else low + 2 * GAP
+    high = after._sort_key
+    low = before._sort_key if before is not root else high - 2 * GAP
     if high - low >= 2:
         return (low + high) // 2
     return _spread(root, before._next)
@@ -73,8 +73,7 @@ def _spread(root: Node, crowded: Node) -> int:
     """Relabel the shortest stretch around `crowded` that has room, and return the new label of `crowded`."""
     first = last = crowded
     count, room = 1, 1
-    anchor = crowded._prev._sort_key if crowded._prev is not root else crowded._next._sort_key
-    low = high = anchor
+    anchor = crowded._prev._sort_key  # never the root, because both ends of the list have room
     while True:
         room *= 2
         low, high = anchor - room, anchor + room

@@ -41,7 +41,7 @@ class OperatorIndex:
         self._by_op[op].pop(node, None)
         self._by_target[op, target].pop(node, None)
 
-    def find(self, op: str, target: Any | None, sort: bool = False) -> list[Node]:
+    def find(self, op: str, target: Any | None, sort: bool) -> list[Node]:
         """Return the nodes with this opcode and, if given, target. `call_function` needs a target."""
         found = self._filed(op, target)
         return sorted(found, key=_PLACE) if sort else list(found)

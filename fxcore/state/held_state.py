@@ -136,11 +136,13 @@ class HeldState:
 
     def in_storages_of(self, tensors: Iterable[torch.Tensor]) -> Mapping[int, list[StateTensor]]:
         """Return the tensors that share a storage with one of `tensors`, by the number that `storage_of` gives."""
-        by_storage = {storage_of(tensor): tensor for tensor in tensors if has_storage(tensor)}
-        spans = [_span(tensor) for tensor in by_storage.values()]
-        low, high = min([start for start, _ in spans], default=0), max([end for _, end in spans], default=0)
         found: dict[int, list[StateTensor]] = {}
-        for state in self.tensors if by_storage else ():
+        by_storage = {storage_of(tensor): tensor for tensor in tensors if has_storage(tensor)}
+        if not by_storage:
+            return found
+        spans = [_span(tensor) for tensor in by_storage.values()]
+        low, high = min([start for start, _ in spans]), max([end for _, end in spans])
+        for state in self.tensors:
             tensor = state.tensor
             # The address first, because a question for the storage takes ten times as long.
             if low and type(tensor) in ORDINARY and tensor.layout is torch.strided:

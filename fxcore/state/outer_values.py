@@ -130,6 +130,10 @@ def shown_frozen(value: Any) -> str:
     if isinstance(value, weakref.ref):
         return getattr(value(), "__qualname__", "a function that is gone")
     kind, held = value[:2]
+    if isinstance(held, tuple):  # the attributes of an object without reads to see
+        return f"{kind.__name__}({shown_frozen(held)})"
+    if isinstance(held, set):
+        return f"{{{', '.join(sorted(held))}}}"
     if kind in _NUMBERS or not isinstance(held, list):
         return str(held) if kind in _NUMBERS else shown(held)
     if issubclass(kind, dict):
@@ -218,13 +222,15 @@ class OuterValue:
     def _has_grown(self, now: Any) -> bool:
         """Return whether a dict has new items alone, and the code that reads the dict adds items: it is a cache."""
         expected = self.expected
-        kind, held = expected if isinstance(expected, tuple) and len(expected) == 2 else (object, 0)
-        if not (issubclass(kind, dict) and isinstance(now, tuple) and now[0] is kind and any(map(_adds, self.codes))):
+        if not (isinstance(expected, tuple) and isinstance(now, tuple) and issubclass(now[0], dict)):
             return False
-        if isinstance(held, int) or isinstance(now[1], int):
+        if now[0] is not expected[0] or not any(map(_adds, self.codes)):
+            return False
+        held, found = expected[1], now[1]
+        if isinstance(held, int) or isinstance(found, int):
             return isinstance(held, int)
         keys = [key for key, _ in held]
-        return bool([pair for pair in now[1] if pair[0] in keys] == held)
+        return bool([pair for pair in found if pair[0] in keys] == held)
 
     @property
     def place(self) -> str:

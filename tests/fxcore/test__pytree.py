@@ -54,3 +54,23 @@ def test_a_registered_container_gives_what_its_function_says():
     register_pytree_flatten_spec(collections.deque, lambda items, _: list(items)[:2])
 
     assert tree_flatten_spec(collections.deque([7, 8, 9]), spec) == [7, 8]
+
+
+@pytest.mark.usefixtures("_registrations_are_left_as_they_were")
+def test_a_registration_can_be_taken_back():
+    register_pytree_flatten_spec(collections.deque, lambda items, _: list(items))
+    _pytree._deregister_pytree_flatten_spec(collections.deque)
+
+    assert collections.deque not in _pytree.SUPPORTED_NODES
+    assert collections.deque not in _pytree.SUPPORTED_NODES_EXACT_MATCH
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_a_container_tells_whether_it_has_exactly_the_recorded_children(kind):
+    def filled(count):
+        return kind([(number, number) for number in range(count)])
+
+    _, spec = tree_flatten(filled(2) if kind is dict else kind([1, 2]))
+    has_exactly = _pytree.SUPPORTED_NODES_EXACT_MATCH[kind]
+
+    assert [has_exactly(filled(count), spec) for count in range(4)] == [False, False, True, False]

@@ -218,3 +218,29 @@ def test_a_function_of_any_number_of_arguments_has_no_names_for_them():
 
 def test_a_type_that_python_does_not_know_is_any():
     assert ours.python_type(types.SimpleNamespace(annotation_str="__torch__.Mine")) is typing.Any
+
+
+def test_a_list_of_lists_is_no_list_of_numbers():
+    assert not type_matches(list[int], list[list[int]])
+    assert not type_matches(list[int], tuple[list[int], int])
+    assert type_matches(list[int], tuple[int, ...])
+
+
+def test_a_choice_between_functions_with_other_parameters_has_no_signature():
+    def if_true(x, more):
+        return x
+
+    def if_false(x):
+        return x
+
+    chosen = torch._jit_internal.boolean_dispatch(
+        arg_name="more",
+        arg_index=1,
+        default=False,
+        if_true=if_true,
+        if_false=if_false,
+        module_name=__name__,
+        func_name="f",
+    )
+
+    assert normalize_function(chosen, (1,)) is None

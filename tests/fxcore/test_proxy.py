@@ -226,3 +226,34 @@ def test_a_higher_order_operator_refuses_a_function_that_tracing_cannot_see():
     with pytest.raises(TraceFunctionError, match="the HigherOrderOperator cond because it received an arbitrary call"):
         Proxy.__torch_function__(torch.ops.higher_order.cond, (Proxy,), (x, torch.relu, torch.neg, (x,)))
     assert [node.name for node in x.node.graph.nodes] == ["x"]
+
+
+def test_an_attribute_made_by_hand_is_read_or_called_late_as_in_torch_fx():
+    def recorded(fx):
+        graph = fx.Graph()
+        x = fx.Proxy(graph.placeholder("x"))
+        read, called, unused = (fx.proxy.Attribute(x, name) for name in ("shape", "neg", "T"))
+        result = called(1, scale=2) + read
+        graph.output(result.node)
+        return graph, unused.root is x, unused.attr, read.tracer is x.tracer
+
+    assert_same(recorded)
+
+
+def test_parameters_of_known_shape_need_a_tracer_that_takes_the_proxy_s_class():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2, 3))
+
+        def forward(self, x):
+            return x + self.weight.dim()
+
+    def graph(fx):
+        class Plain(fx.Tracer):
+            def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None):
+                return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+
+        return Plain(param_shapes_constant=True).trace(Model())
+
+    assert_same(graph)

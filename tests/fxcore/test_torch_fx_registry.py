@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 
@@ -142,3 +143,28 @@ def test_the_flag_of_tracing_stands_for_a_truth():
         assert hash(TRACING_FLAG) == hash(True)
         assert repr(TRACING_FLAG) == "True"
     assert not TRACING_FLAG
+
+
+def test_a_torch_with_a_flag_for_each_thread_gets_its_flag_back(monkeypatch):
+    flags = [False]
+    monkeypatch.setattr(torch_tracer, "_get_is_fx_tracing", lambda: flags[-1], raising=False)
+    monkeypatch.setattr(torch_tracer, "_set_is_fx_tracing", flags.append, raising=False)
+
+    with tracing():
+        with contextlib.suppress(KeyError), tracing():
+            raise KeyError
+        assert flags == [False, True, True, True]
+
+    assert flags == [False, True, True, True, False]
+
+
+def test_the_flag_of_the_process_is_as_true_as_this_thread_traces():
+    values = []
+    for _ in range(2):
+        values.append((bool(TRACING_FLAG), TRACING_FLAG == True, TRACING_FLAG == False, repr(TRACING_FLAG)))  # noqa: E712 - torch may ask so
+        values.append(hash(TRACING_FLAG))
+        with tracing(), tracing():
+            values.append((bool(TRACING_FLAG), TRACING_FLAG == True, TRACING_FLAG == False, repr(TRACING_FLAG)))  # noqa: E712
+            values.append(hash(TRACING_FLAG))
+
+    assert values == [(False, False, True, "False"), hash(False), (True, True, False, "True"), hash(True)] * 2

@@ -10,6 +10,7 @@ from fxcore.node_data import attribute_paths
 from fxcore.node_data.attribute_paths import (
     attribute_of,
     copy_attribute,
+    copy_attributes,
     delete_attribute,
     get_attribute,
     has_attribute,
@@ -171,3 +172,42 @@ def test_a_child_of_a_scripted_module_is_an_attribute():
 
     assert attribute_of(scripted, "0").original_name == "ReLU"
     assert attribute_of(scripted, "training") is True
+
+
+def test_attributes_below_a_shared_module_are_there_and_the_others_are_copied():
+    source, destination = nn.Module(), nn.Module()
+    source.shared = destination.shared = nn.Sequential(nn.Linear(1, 1))
+    source.other = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+
+    copy_attributes(source, destination, ["shared.0.weight", "shared.0.bias", "other.0.bias", "other.1", "other.0"])
+
+    assert list(destination.state_dict()) == ["shared.0.weight", "shared.0.bias", "other.0.weight", "other.0.bias"]
+    assert destination.other is not source.other
+    assert (destination.other.get_submodule("0"), destination.other.get_submodule("1")) == tuple(source.other)
+
+
+def test_a_child_of_a_scripted_module_is_copied():
+    scripted, destination = torch.jit.script(nn.Sequential(nn.Sequential(nn.ReLU()))), nn.Module()
+
+    copy_attributes(scripted, destination, ["0.0", "0"])
+
+    assert destination.get_submodule("0.0").original_name == "ReLU"
+
+
+def test_the_place_of_a_missing_part_is_the_class_of_the_root_or_a_path():
+    root = nn.Sequential(nn.Sequential(nn.ReLU()))
+
+    with pytest.raises(AttributeError, match=r"^'Sequential' has no attribute 'a' \(looking for 'a'\)$"):
+        get_attribute(root, "a")
+    with pytest.raises(AttributeError, match=r"^'0.0' has no attribute 'a' \(looking for '0.0.a.b'\)$"):
+        get_attribute(root, "0.0.a.b")
+    assert [has_attribute(root, path) for path in ("0", "0.0", "0.0.training", "a", "0.1")] == [True] * 3 + [False] * 2
+
+
+def test_a_module_in_the_place_of_a_parameter_is_refused_as_by_torch():
+    source, made = nn.Module(), nn.Module()
+    source.block, made.block = nn.Linear(1, 1), nn.Parameter(torch.ones(1))
+
+    with pytest.raises(TypeError, match="cannot assign"):
+        copy_attribute(source, made, "block")
+    assert not made._modules

@@ -7,7 +7,13 @@ import torch
 from torch import nn
 
 from fixtures.process_groups import fake_group, needs_fake_group
-from fxcore.node_data.distributed_types import is_process_group, is_reduction, process_groups_of, reduction_source
+from fxcore.node_data.distributed_types import (
+    is_distributed,
+    is_process_group,
+    is_reduction,
+    process_groups_of,
+    reduction_source,
+)
 
 pytestmark = needs_fake_group
 
@@ -40,3 +46,20 @@ def test_a_reduction_is_written_by_its_name(name):
     assert is_reduction(reduction)
     assert reduction_source(reduction) == f"torch.distributed.ReduceOp.{name}"
     assert not is_reduction(name)
+
+
+def test_a_group_of_a_run_that_is_over_is_not_found():
+    with fake_group():
+        model = Holder(torch.distributed.group.WORLD)
+
+    assert process_groups_of(model) == []
+
+
+def test_a_tensor_with_placements_and_a_mesh_is_a_distributed_one():
+    tensors = [torch.ones(1), torch.ones(1), torch.ones(1), torch.ones(1)]
+    tensors[1].placements = tensors[3].placements = ()
+    tensors[2].device_mesh = tensors[3].device_mesh = None
+    holder = Holder(None)
+    holder.placements = holder.device_mesh = ()
+
+    assert [is_distributed(value) for value in (*tensors, holder)] == [False, False, False, True, False]

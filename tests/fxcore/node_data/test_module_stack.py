@@ -9,7 +9,7 @@ from torch import nn
 
 import fxcore
 from fixtures.oracle import assert_same_success
-from fxcore.node_data.module_stack import innermost_call
+from fxcore.node_data.module_stack import innermost_call, nested_call
 
 
 class Block(nn.Module):
@@ -90,3 +90,11 @@ def test_a_stack_that_somebody_filled_becomes_a_chain_of_calls():
     call = innermost_call(OrderedDict(a=("a", int), b=("a.b", str)))
     assert call.meta() == {"nn_module_stack": OrderedDict(a=("a", int), b=("a.b", str))}
     assert list(call.meta()["nn_module_stack"]) == ["a", "b"]
+
+
+def test_a_call_knows_how_deep_it_is():
+    outer = nested_call(None, "a", ("a", int))
+    inner = nested_call(outer, "a.b", ("a.b", str))
+
+    assert (outer.depth, inner.depth, inner.outer) == (1, 2, outer)
+    assert innermost_call(OrderedDict(a=("a", int), b=("a.b", str), c=("c", int))).depth == 3

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.oracle import assert_same
-from fxcore.node_data.namespace import Namespace, snake_case
+from fxcore.node_data.namespace import Namespace, name_for_text, parts_for_text, snake_case
 
 WISHES = [
     "a",
@@ -134,3 +134,20 @@ def test_names_are_not_taken_together_beside_others():
     namespace.create_name("y", None)
 
     assert not namespace.take_all(["x"])
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("__getitem__", "getitem"),
+        ("__rAdd__", "r_add"),
+        ("__private", "__private"),
+        ("trailing__", "trailing__"),
+        ("_one_", "_one_"),
+        ("layerOne.conv", "layer_one.conv"),
+        ("relu", "relu"),
+    ],
+)
+def test_a_special_method_gives_a_node_the_name_without_underscores(target, name):
+    assert name_for_text(target) == name
+    assert parts_for_text(target)[0] == name.replace(".", "_")

@@ -10,7 +10,7 @@ import torch
 import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore.errors import FxError
-from fxcore.node_data.printing import format_argument
+from fxcore.node_data.printing import DTYPE_ABBREVIATIONS, format_argument
 
 
 def function(x: torch.Tensor, y=1):
@@ -122,3 +122,41 @@ def test_an_argument_may_write_itself():
 )
 def test_a_long_list_is_cut(longest, text):
     assert format_argument([1, "a", (2.0,)], longest) == text
+
+
+def test_a_graph_s_text_has_types_and_no_shapes():
+    def text(fx):
+        graph = fx.symbolic_trace(function).graph
+        for node in graph.nodes:
+            node.meta["val"] = torch.ones(2, 3)
+            if node.op == "call_function":
+                node.type = torch.Tensor
+        return str(graph), [node.format_node() for node in graph.nodes]
+
+    assert_same_success(text)
+
+
+def test_a_node_that_writes_itself_does_so_among_arguments():
+    graph = fxcore.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    x._repr_fn = lambda node: f"<{node.name}>"
+
+    assert format_argument([x, y, {"k": (x,)}]) == "[%<x>, %y, {k: (%<x>,)}]"
+    assert format_argument(x) == "%<x>"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "letter", "sizes"),
+    [
+        ("uint", "u", (8, 16, 32, 64)),
+        ("int", "i", (8, 16, 32, 64)),
+        ("float", "f", (16, 32, 64)),
+        ("complex", "c", (32, 64, 128)),
+    ],
+)
+def test_the_short_name_of_a_dtype_is_a_letter_and_its_size(prefix, letter, sizes):
+    shortened = {size: DTYPE_ABBREVIATIONS[getattr(torch, f"{prefix}{size}")] for size in sizes}
+
+    assert shortened == {size: f"{letter}{size}" for size in sizes}
+    assert (DTYPE_ABBREVIATIONS[torch.bool], DTYPE_ABBREVIATIONS[torch.bfloat16]) == ("b8", "bf16")
+    assert DTYPE_ABBREVIATIONS[torch.float8_e5m2] == "f8e5m2"

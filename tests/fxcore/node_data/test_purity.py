@@ -11,8 +11,14 @@ from torch import nn
 
 import fxcore
 from fxcore import Graph, torch_fx_registry
-from fxcore.node_data.purity import called_module, function_is_impure, is_impure, only_writes_first_argument
-from fxcore.operators.effects import effects_of
+from fxcore.node_data.purity import (
+    called_module,
+    effects_of_node,
+    function_is_impure,
+    is_impure,
+    only_writes_first_argument,
+)
+from fxcore.operators.effects import attribute_effects, effects_of
 
 aten = torch.ops.aten
 
@@ -143,3 +149,90 @@ def test_no_collective_of_torch_can_be_removed_with_its_unread_tensor():
 
     assert any("all_reduce_" in str(target) for target in collectives)
     assert not [str(target) for target in collectives if only_writes_first_argument(node_of(target), None)]
+
+
+def node_calling(op, target, args=(), kwargs=None):
+    graph = Graph()
+    x = graph.placeholder("x")
+    return graph.create_node(op, target, tuple(x if each == "x" else each for each in args), kwargs or {})
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu, self.inplace, self.impure = nn.ReLU(), nn.ReLU(inplace=True), nn.ReLU(inplace=True)
+        self.impure._is_impure = True
+        self.dropout, self.function = nn.Dropout(0.5), torch.dropout
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "args", "kwargs", "writes"),
+    [
+        ("call_method", "add_", ("x", 1), {}, True),
+        ("call_method", "add", ("x", 1), {}, True),  # it has no effect at all
+        ("call_method", "uniform_", ("x",), {}, False),
+        ("call_method", "add", ("x", 1), {"out": None}, False),
+        ("call_method", "add_", (), {"input": 1}, False),
+        ("call_function", torch.relu_, ("x",), {}, True),
+        ("call_function", torch.relu, ("x",), {}, True),
+        ("call_function", torch.manual_seed, (1,), {}, False),
+        ("call_function", torch.rand, (2,), {}, False),
+        ("call_module", "inplace", ("x",), {}, True),
+        ("call_module", "impure", ("x",), {}, False),
+        ("call_module", "relu", ("x",), {}, False),
+        ("call_module", "missing", ("x",), {}, False),
+        ("placeholder", "inplace", (1,), {}, False),
+        ("output", "output", ("x",), {}, False),
+    ],
+)
+def test_a_call_with_no_effect_but_a_write_to_its_first_argument(op, target, args, kwargs, writes):
+    assert only_writes_first_argument(node_calling(op, target, args, kwargs), Layers()) is writes
+
+
+def test_without_a_module_no_module_is_known_to_write():
+    assert not only_writes_first_argument(node_calling("call_module", "inplace", ("x",)), None)
+
+
+def test_the_effects_of_a_read_attribute_are_those_of_its_name():
+    shape, data = attribute_effects("shape"), attribute_effects("data")
+    assert shape != data
+
+    assert effects_of_node(node_calling("call_function", getattr, ("x", "shape")), None) == shape
+    assert effects_of_node(node_calling("call_function", getattr, ("x", "data", None)), None) == data
+    assert effects_of_node(node_calling("call_function", getattr, ("x",), {"name": "shape"}), None) == (
+        effects_of("call_function", getattr)
+    )
+    assert effects_of_node(node_calling("call_function", torch.add, ("x", 1)), None) == effects_of(
+        "call_function", torch.add
+    )
+
+
+def test_the_effects_of_a_module_are_those_of_the_one_at_its_path():
+    layers = Layers()
+
+    def effects(path, module):
+        return effects_of_node(node_calling("call_module", path, ("x",)), module)
+
+    assert effects("dropout", layers) == effects_of("call_module", "dropout", layers.dropout)
+    assert effects("dropout", layers) != effects("dropout", None)
+    assert effects("function", layers) == effects("dropout", None) == effects("missing", layers)
+    assert effects_of_node(node_calling("call_method", "dropout", ("x",)), layers) == effects_of(
+        "call_method", "dropout"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "impure"),
+    [
+        ("placeholder", "x", True),
+        ("output", "output", True),
+        ("get_attr", "relu", False),
+        ("call_module", "relu", False),
+        ("call_module", "inplace", True),
+        ("call_module", "impure", True),
+        ("call_module", "missing", False),
+    ],
+)
+def test_inputs_outputs_and_modules_that_write_must_stay(op, target, impure):
+    assert is_impure(node_calling(op, target), Layers()) is impure
+    assert is_impure(node_calling(op, target), None) is (op != "get_attr")

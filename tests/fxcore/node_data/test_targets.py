@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from fixtures.oracle import assert_same
 from fxcore.errors import FxError
-from fxcore.node_data.targets import qualified_name, type_repr
+from fxcore.node_data.targets import is_from_torch, qualified_name, readable_target, type_repr
 
 identity = lambda x: x  # noqa: E731 - a lambda with a name in its source
 FUNCTIONS = {
@@ -83,3 +83,81 @@ def test_annotations_are_written_by_their_own_names():
     assert type_repr(...) == "..."
     assert type_repr(without_module) == "without_module"
     assert type_repr(list[int]) == "list[int]"
+
+
+class Named:
+    """An object without a module that says its name."""
+
+    __module__ = None  # type: ignore[assignment]
+
+    def __init__(self, name):
+        self.__name__ = name
+
+
+class OwnFunction(torch.autograd.Function):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("target", "is_from"),
+    [
+        (torch.relu, True),
+        (F.gelu, True),
+        (torch.nn.Linear, True),
+        (torch.autograd.Function.apply, True),
+        (OwnFunction.apply, False),
+        (torch.jit.script(F.relu), False),
+        (len, False),
+        (identity, False),
+        (torch, False),
+        (Named(None), False),
+        (Named("relu"), False),
+        (1, False),
+    ],
+    ids=repr,
+)
+def test_code_reaches_an_object_of_torch_by_its_full_name(target, is_from):
+    assert is_from_torch(target) is is_from
+
+
+def test_an_object_that_torch_exports_without_a_module_is_torch_s(monkeypatch):
+    exported = Named("exported")
+    monkeypatch.setattr(F, "exported", exported, raising=False)
+
+    assert is_from_torch(exported)
+    assert not is_from_torch(Named("exported"))
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("layer.0", "layer.0"),
+        (getattr, "builtins.getattr"),
+        (operator.add, "operator.add"),
+        (torch.relu, "torch.relu"),
+        (F.relu, "torch.nn.functional.relu"),
+        (math.sqrt, "math.sqrt"),
+    ],
+)
+def test_a_target_is_printed_with_its_module(target, text):
+    assert readable_target(target) == text
+
+
+def test_a_type_is_written_with_its_module_unless_it_is_a_builtin():
+    assert [type_repr(kind) for kind in (int, torch.Tensor, Named, OwnFunction, None)] == [
+        "int",
+        "torch.Tensor",
+        "None.Named",
+        f"{__name__}.OwnFunction",
+        "None",
+    ]
+
+
+@pytest.mark.parametrize(("module", "name"), [("torch.nn.functional", "ScalingType"), ("mine", "_ScalingType")])
+def test_what_torch_exports_under_a_public_name_is_written_by_it(module, name):
+    def kind():
+        return None
+
+    kind.__name__, kind.__module__ = "_ScalingType", module
+
+    assert qualified_name(kind) == f"{module}.{name}"

@@ -8,7 +8,8 @@ from torch.nn import functional
 
 import fxcore
 from fixtures.oracle import assert_same
-from fxcore.nodes.dead_code import remove_unread
+from fxcore import Graph
+from fxcore.nodes.dead_code import may_alias, remove_unread
 from fxcore.passes.shape_prop import ShapeProp
 
 
@@ -351,3 +352,21 @@ def test_a_seed_stays(function):
     torch.set_rng_state(before)
     assert torch.equal(result, function(x))
     assert torch.equal(after, torch.get_rng_state())
+
+
+class DeQuantize(nn.Module):
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize("layer", [DeQuantize(), torch.ao.nn.quantized.FloatFunctional()], ids=["user's", "torch.ao's"])
+def test_only_torchs_layer_for_dequantizing_gives_a_fresh_value(layer):
+    root = nn.Module()
+    root.layer = layer
+    graph = Graph()
+    quantized = graph.call_function(torch.quantize_per_tensor, (graph.placeholder("x"), 0.1, 0, torch.quint8))
+    call = graph.call_module("layer", (quantized,))
+    graph.output(quantized)
+
+    assert may_alias(call, root)
+    assert not may_alias(quantized, root)

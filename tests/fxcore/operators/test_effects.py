@@ -206,3 +206,32 @@ def test_a_write_under_a_condition_is_none_where_the_condition_is_false():
 
     assert norm.written((x, mean, variance), {"training": False}) == []
     assert [id(each) for each in norm.written((x, mean, variance), {"training": True})] == [id(mean), id(variance)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("onnx.Relu", ()), ("onnx.RandomNormal", ("random",)), ("onnx.Bernoulli", ("random",))]
+)
+def test_an_operator_of_the_onnx_standard_writes_nothing_and_may_draw(name, kinds):
+    found = function_effects(lambda x: x, name)
+
+    assert (found.kinds, found.writes, found.aliases) == (kinds, (), "none")
+
+
+def test_a_function_of_the_package_onnx_is_a_user_s():
+    assert function_effects(lambda x: x, "onnx.helper") == function_effects(lambda x: x, "mine.helper")
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds", "writes", "aliases"),
+    [
+        ("multinomial", ("random",), (), "none"),
+        ("uniform_", ("random",), effects.FIRST, "first"),
+        ("add_", (), effects.FIRST, "first"),
+        ("append", (), effects.FIRST, "all"),
+        ("add", (), (), "none"),
+    ],
+)
+def test_the_name_of_a_method_tells_its_effects(name, kinds, writes, aliases):
+    found = method_effects(name)
+
+    assert (found.kinds, found.writes, found.aliases) == (kinds, writes, aliases)

@@ -7,7 +7,15 @@ import torch
 
 from fixtures.lowered import EdgeOpOverload, EdgeOpOverloadPacket, edge_graph
 from fxcore.operators.effects import function_effects
-from fxcore.operators.kinds import dialect_of, is_packet, operator_name, overload_behind, packet_name, schema_of
+from fxcore.operators.kinds import (
+    dialect_of,
+    is_packet,
+    operator_name,
+    overload_behind,
+    packet_name,
+    schema_of,
+    tags_of,
+)
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 
@@ -92,3 +100,12 @@ def test_independent_operators_of_a_dialect_may_be_reordered_and_others_may_not(
     assert [node.target for node in golden.nodes][1:3] == ["edge.aten.sin.default", "edge.aten.cos.default"]
     assert compare_documents(golden, build_document(edge_graph("cos", "sin"))).is_empty
     assert not compare_documents(written, build_document(edge_graph("relu_", "sin"))).is_empty
+
+
+def test_an_operator_of_a_dialect_has_the_tags_of_torch_s_and_a_function_has_none():
+    tag = torch.Tag.nondeterministic_seeded
+
+    assert tag in tags_of(torch.ops.aten.rand.default)
+    assert tag in tags_of(EdgeOpOverloadPacket(torch.ops.aten.rand).default)
+    assert tag not in tags_of(ADD.Tensor)
+    assert tags_of(torch.relu) == tags_of("relu") == ()

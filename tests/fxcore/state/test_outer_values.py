@@ -1,25 +1,33 @@
 from __future__ import annotations
 
+import argparse
 import collections
+import dis
 import enum
 import functools
 import math
 import re
+import types
 import weakref
 
 import pytest
 import torch
 
+from fxcore.state.changes import MISSING
 from fxcore.state.containers import names_of
 from fxcore.state.outer_values import (
     NO_RAW,
+    Attributes,
     OuterValue,
     OuterValues,
     WatchedObject,
+    cells_of,
     frozen,
+    given,
     held_by,
     is_immutable,
     is_watched_class,
+    reference_to,
     shown_frozen,
     takes_attributes,
 )
@@ -30,7 +38,30 @@ class Kind(enum.Enum):
 
 
 class Holder:
-    pass
+    def method(self):
+        return self
+
+
+HOLDER = Holder()
+
+
+class Refuses(type):
+    def __setattr__(cls, name, value):
+        raise AttributeError(name)
+
+
+class OfRefusing(metaclass=Refuses):
+    """An object whose reads cannot be watched."""
+
+    def __init__(self, size):
+        self.size = size
+
+
+class Slotted:
+    __slots__ = ("size",)
+
+    def __init__(self, size):
+        self.size = size
 
 
 SAME = [
@@ -44,6 +75,17 @@ SAME = [
     (lambda: [torch.zeros(2)], lambda: [torch.ones(3)]),  # tensors are no plain values
     (lambda: Kind.A, lambda: Kind.A),
     (lambda: torch.relu, lambda: torch.relu),
+    (lambda: [0] * 200, lambda: [1] * 200),  # of more than 199 parts the number alone counts
+    (lambda: [[0] * 98, [0] * 100], lambda: [[0] * 98, [1] * 100]),  # of both together
+    (lambda: HOLDER.method, lambda: HOLDER.method),
+    (lambda: makes_reader, lambda: makes_reader),
+    (lambda: Holder, lambda: Holder),
+    (lambda: types.SimpleNamespace(a=[1]), lambda: types.SimpleNamespace(a=[1])),
+    (lambda: argparse.Namespace(a=1), lambda: argparse.Namespace(a=1)),
+    (lambda: OfRefusing(1), lambda: OfRefusing(1)),
+    (lambda: re.compile("a"), lambda: re.compile("b")),  # an object of a library
+    (lambda: torch.nn.Linear(1, 1), lambda: torch.nn.Linear(2, 2)),
+    (lambda: frozenset((1, "a")), lambda: frozenset(("a", 1))),
 ]
 OTHER = [
     (lambda: 1, lambda: 1.0),
@@ -56,6 +98,20 @@ OTHER = [
     (lambda: torch.relu, lambda: torch.tanh),
     (lambda: list(range(1000)), lambda: list(range(1001))),
     (lambda: Kind.A, lambda: 1),
+    (lambda: [0] * 199, lambda: [1] * 199),
+    (lambda: [[0] * 98, [0] * 98], lambda: [[0] * 98, [1] * 98]),
+    (lambda: HOLDER.method, lambda: Holder().method),
+    (lambda: HOLDER.method, lambda: makes_reader),
+    (lambda: makes_reader, lambda: value_of),
+    (lambda: Holder, lambda: Slotted),
+    (lambda: types.SimpleNamespace(a=[1]), lambda: types.SimpleNamespace(a=[2])),
+    (lambda: argparse.Namespace(a=1), lambda: argparse.Namespace(b=1)),
+    (lambda: OfRefusing(1), lambda: OfRefusing(2)),
+    (lambda: {1: 2}, lambda: collections.OrderedDict({1: 2})),
+    (lambda: {1, 2}, lambda: {1, 3}),
+    (lambda: functools.partial(torch.add, 1), lambda: functools.partial(torch.mul, 1)),
+    (lambda: functools.partial(torch.add, a=1), lambda: functools.partial(torch.add, a=2)),
+    (lambda: math.nan, lambda: 1.0),
 ]
 
 
@@ -165,3 +221,253 @@ def test_the_line_of_a_read_is_in_the_code_or_in_a_function_inside_and_a_write_i
     assert value.place == f"{makes_reader.__code__.co_filename}:{line}: holder.size,"
     assert value_read_by(makes_reader(Holder()).__code__).line_of_read() == line
     assert value_read_by(value_of.__code__).line_of_read() == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1, "1"),
+        (-0.0, "-0.0"),
+        (1j, "1j"),
+        ("a", "'a'"),
+        ([1, "a", 2.0], "[1, 'a', 2.0]"),
+        ((1, [2]), "(1, [2])"),
+        (collections.deque([1, 2]), "(1, 2)"),
+        ({"a": [1], 2: None}, "{'a': [1], 2: None}"),
+        (collections.OrderedDict(a=1), "{'a': 1}"),
+        ({2, 1, "a"}, "{'a', 1, 2}"),
+        ([0] * 1000, "1000"),
+        (Kind.A, "<Kind.A: 1>"),
+        (Holder.method, "Holder.method"),
+        (Holder, "Holder"),
+        (MISSING, "missing"),
+        (torch.ones(1), "a Tensor"),
+        (Holder(), "Holder()"),
+        (types.SimpleNamespace(a=[1]), "SimpleNamespace({'a': [1]})"),
+        (OfRefusing(1), "OfRefusing({'size': 1})"),
+    ],
+    ids=repr,
+)
+def test_a_frozen_value_is_shown_as_the_value_was(value, text):
+    assert shown_frozen(frozen(value)) == text
+
+
+def test_a_function_that_is_gone_has_no_name():
+    def gone():
+        return None
+
+    reference = frozen(gone)
+    del gone
+
+    assert shown_frozen(reference) == "a function that is gone"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_so"),
+    [
+        (1, True),
+        (None, True),
+        (torch.float32, True),
+        ((1, "a"), True),
+        ((1, (Kind.A, MISSING)), True),
+        (MISSING, True),
+        (Kind.A, True),
+        (Holder.method, True),
+        (lambda holder=HOLDER: holder, True),
+        (torch.relu, True),
+        (Holder, True),
+        ((1, [2]), False),
+        ([], False),
+        (HOLDER.method, False),
+        ((lambda holder: lambda: holder)(HOLDER), False),
+        (torch.ones(1), False),
+        (HOLDER, False),
+    ],
+)
+def test_a_value_without_parts_that_could_change_is_immutable(value, is_so):
+    assert is_immutable(value) is is_so
+
+
+def test_an_object_without_weak_references_is_kept():
+    slotted, holder = Slotted(1), Holder()
+    of_slotted, of_holder = reference_to(slotted), reference_to(holder)
+
+    assert (of_slotted() is slotted, of_holder() is holder) == (True, True)
+    del slotted, holder
+    assert of_slotted().size == 1
+    assert of_holder() is None
+    assert held_by(of_holder, names_of) is None
+
+
+def test_attributes_of_classes_and_objects_are_their_own():
+    class Derived(Slotted):
+        own = 1
+        watched = types.SimpleNamespace(behind_watch=2)
+
+    assert [Attributes(Derived).get(name, 0) for name in ("own", "watched", "size", "none")] == [1, 2, 0, 0]
+    assert [Attributes(Derived(3)).get(name, 0) for name in ("own", "size", "none")] == [1, 3, 0]
+
+
+def test_variables_that_a_function_encloses_are_read_unless_they_are_empty():
+    full = 1
+
+    def function():
+        return full, empty
+
+    assert cells_of(function) == {"full": 1}
+    assert cells_of(Holder.method) == {}
+    empty = 2
+    assert cells_of(function) == {"full": 1, "empty": 2}
+
+
+def test_the_values_of_watched_objects_are_found_by_identity():
+    holder = Holder()
+    watched = WatchedObject(holder)
+
+    assert frozen([holder], {id(holder): watched})[1][0] is watched
+    assert frozen([holder])[1][0] is not watched
+    assert frozen([holder]) == frozen([holder])
+    assert (watched == 1, watched == WatchedObject(Slotted(1))) == (False, False)
+
+
+def test_a_missing_attribute_is_another_value():
+    first, second = Holder(), Holder()
+    watched = WatchedObject(first)
+    watched.read["size"] = frozen(MISSING)
+
+    assert watched == WatchedObject(second)
+    second.size = 1
+    assert watched != WatchedObject(second)
+
+
+def changes(expected, found, *codes, raw=NO_RAW, line=1, loads=()):
+    value = OuterValue(None, "size", "holder.size", frozen(expected), raw, [*codes], line, loads)
+    return value.differs(found)
+
+
+def test_a_value_differs_if_it_is_another_one_that_the_code_reads():
+    shared = [1]
+    code = makes_reader.__code__
+
+    assert changes(1, 2, code)
+    assert not changes(1, 1, code)
+    assert not changes(1, shared, code, raw=shared)
+    assert not changes(1, 2, value_of.__code__, line=0, loads=("LOAD_ATTR",))
+    assert changes(1, 2, code, line=0, loads=("LOAD_ATTR",))
+
+
+def test_a_watched_object_differs_if_it_is_not_the_object_and_gives_other_answers():
+    first, second = Holder(), Holder()
+    first.size, second.size = 1, 2
+    watched = WatchedObject(first)
+    watched.read["size"] = frozen(1)
+    value = OuterValue(None, "held", "held", watched, NO_RAW, [makes_reader.__code__], 1)
+    first.size = 5
+
+    assert not value.differs(first)
+    assert value.differs(second)
+    assert value.shown_change(second) == ("Holder(size=1)", "Holder(size=2)")
+    assert value.shown_change(3) == ("Holder(size=1)", "3")
+
+
+def stores(cache, key):
+    cache[key] = 1
+
+
+def sets_default(cache, key):
+    return cache.setdefault(key, 1)
+
+
+def updates(cache, key):
+    cache.update({key: 1})
+
+
+def looks_up(cache, key):
+    return cache.get(key)
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "is_cache"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1}, {"b": 2, "a": 1}, True),
+        ({"a": 1, "b": 2}, {"b": 2, "c": 3, "a": 1}, False),  # another order
+        ({"a": 1}, {"a": 2, "b": 2}, False),
+        ({"a": 1}, {"b": 2}, False),
+        ({}, {"a": 1}, True),
+        ({"a": 1}, collections.OrderedDict(a=1, b=2), False),
+        ({"a": 1}, 1, False),
+        ({"a": 1}, "ab", False),
+        ([1], [1, 2], False),
+        (1, {"a": 1}, False),
+        (dict.fromkeys(range(300)), dict.fromkeys(range(301)), True),
+        (dict.fromkeys(range(50)), dict.fromkeys(range(300)), False),
+        (dict.fromkeys(range(300)), dict.fromkeys(range(50)), True),
+    ],
+)
+def test_a_dict_that_grows_is_a_cache_if_the_code_adds_items(expected, found, is_cache):
+    for adds in (stores, sets_default, updates):
+        assert changes(expected, found, adds.__code__) is not is_cache
+        assert changes(expected, found, looks_up.__code__, adds.__code__) is not is_cache
+    assert changes(expected, found, looks_up.__code__)
+
+
+def test_a_text_of_more_than_80_characters_is_cut_in_a_message():
+    value = OuterValue(None, "sizes", "sizes", frozen([100, *[1] * 25]), NO_RAW, [])
+
+    expected, present = value.shown_change([1000, *[1] * 25])
+
+    assert expected == f"[100, {', '.join(['1'] * 25)}]"
+    assert (len(expected), len(present)) == (80, 80)
+    assert present == f"[1000, {'1, ' * 25}"[:77] + "..."
+
+
+def test_values_of_globals_and_of_classes_are_asked_for_too():
+    names, holder = {"a": 1, "b": [1]}, Holder()
+    holder.size = 1
+    watched = [
+        OuterValue(functools.partial(given, names), name, name, frozen(names[name]), raw, [value_of.__code__], 1)
+        for name, raw in (("a", 1), ("b", NO_RAW))
+    ]
+    by_class = functools.partial(held_by, weakref.ref(Holder), Attributes)
+    watched.append(OuterValue(by_class, "scale", "scale", frozen(MISSING), MISSING, [value_of.__code__], 1))
+    values = OuterValues([*watched, value_of(holder, "size", 1)])
+
+    assert (len(values), values.first_change()) == (4, None)
+    Holder.scale = 2
+    assert values.first_change() == (watched[2], 2)
+    names["b"] = [2]
+    assert values.first_change() == (watched[1], [2])
+    del names["a"]
+    assert values.first_change() == (watched[0], MISSING)
+    holder.size = 2
+    assert values.first_change()[1] == 2
+    del Holder.scale, holder
+    names.update(a=1, b=[1])
+    assert values.first_change() is None
+
+
+def test_a_place_without_source_is_file_and_line():
+    code = compile("size", "nowhere.py", "exec")
+
+    assert OuterValue(None, "size", "size", 1, 1, [code], 7).place == "nowhere.py:7"
+
+
+def function_of(*lines):
+    names = {}
+    exec("\n    ".join(["def function(cache):", *lines]), names)
+    return names["function"].__code__
+
+
+def test_the_line_of_a_read_is_the_line_that_begins_with_it():
+    code = function_of("first = 1", "second = size", "third = 3")
+    value = OuterValue(None, "size", "size", 1, 1, [code], loads=("LOAD_GLOBAL",))
+
+    assert value.line_of_read() == 3
+
+
+def test_the_number_of_a_constant_is_not_taken_for_the_storing_of_an_item():
+    code = function_of(*[f"number = {number}.5" for number in range(dis.opmap["STORE_SUBSCR"] + 2)])
+
+    assert dis.opmap["STORE_SUBSCR"] in code.co_code[1::2]
+    assert changes({"a": 1}, {"a": 1, "b": 2}, code)
