@@ -54,6 +54,7 @@ def test_calls_that_mean_the_same_match_on_request(way):
         (calling(F.leaky_relu), calling(F.leaky_relu, 0.2)),
         (calling(torch.sum, dim=1), calling(torch.sum)),
         (calling(operator.sub, 1), calling(operator.sub, 2)),
+        (calling(max, 1), calling(max, key=None)),
         (calling("no_such_method", 1), calling("no_such_method", key=1)),
     ],
 )

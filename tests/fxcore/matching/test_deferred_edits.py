@@ -195,6 +195,24 @@ def test_a_constant_is_given_to_the_replacement_of_each_call_in_a_chain():
     assert traced(torch.ones(1)).tolist() == [2000.0]
 
 
+def test_the_place_is_behind_all_inputs_and_values_and_before_all_readers():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    relu, neg, exp = (graph.call_function(function, (x,)) for function in (torch.relu, torch.neg, torch.exp))
+    late = graph.call_function(torch.add, (exp, 1))
+    output = graph.output((relu, neg, late))
+    edits = DeferredEdits(graph, has_listeners=True)
+
+    assert edits.make_place([x], [relu], []) is neg
+    assert edits.make_place([x], [neg, relu], []) is exp
+    assert edits.make_place([x, relu], [relu], [output, exp]) is exp
+    assert edits.make_place([neg], [relu], []) is exp, "the next node is an input itself"
+    assert edits.make_place([late], [relu], [exp]) is None, "the input depends on a reader"
+    assert names(graph) == ["x", "relu", "neg", "exp", "add", "output"]
+    assert edits.make_place([[late]], [relu], [neg]) is neg
+    assert names(graph) == ["x", "relu", "exp", "add", "neg", "output"]
+
+
 def test_a_chain_of_replacements_is_followed_to_its_end():
     graph = fxcore.Graph()
     x = graph.placeholder("x")
