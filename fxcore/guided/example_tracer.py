@@ -522,8 +522,6 @@ def trace_with_example(
 @functools.lru_cache(maxsize=32)
 def _with_examples(kind: type[Tracer]) -> type[Tracer]:
     """Return a class of tracers that has ExampleTracer between `kind` and Tracer."""
-    if issubclass(kind, ExampleTracer):
-        return kind
     if kind is Tracer:
         return ExampleTracer
     made = types.new_class(kind.__name__, (kind, ExampleTracer))
