@@ -19,6 +19,8 @@ from fxcore.node_data.namespace import Namespace
 
 # Values that Python compares with `!=`, and that source can name.
 _LITERALS = (bool, int, str, torch.dtype)
+# The `__module__` of generated checks. Generated code calls them under this name.
+MODULE_OF_CHECKS = "guards"
 # The variable with the values that guards without a twin share.
 ALONE = "_values_alone"
 # Functions that give a truth. Symbolic truths of torch cannot be compared.
@@ -84,7 +86,7 @@ class CheckFunctions:
         source, names = writer.written(name, inputs, carried, carried_on)
         SOURCES.run(source, names)
         function = names[name]
-        function.__module__ = "guards"  # generated code calls it under this name
+        function.__module__ = MODULE_OF_CHECKS
         return CheckFunction(name, function, inputs)
 
 

@@ -51,8 +51,7 @@ class Plan:
         self.alone: set[int] = set()
         self.asked: tuple[Node, ...] = ()  # for each guard, the node of the conditions that Python asked about
         conditions = guards.graph
-        if conditions is None:
-            return
+        assert conditions is not None  # checked guards have one
         self.asked = conditions.output_node().args[0]
         for node in conditions.nodes:
             if node.op != "output":

@@ -20,6 +20,7 @@ from fxcore import torch_fx_registry
 from fxcore.errors import ExampleError, ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
+from fxcore.guard_checks.check_code import MODULE_OF_CHECKS
 from fxcore.guards import Guard
 from fxcore.guided import numpy_calls, replacements
 from fxcore.guided.answers import Answers, Messages, has_marks
@@ -403,7 +404,9 @@ class ExampleTracer(Tracer):
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
         self.outer_reads = OuterReads(self, functions, getattr(function, "__self__", None))
-        self._caught_calls = CaughtCalls([each.__code__ for each in functions])
+        # The checks of a graph that is traced again catch errors to refuse the call.
+        traced = [each.__code__ for each in functions if each.__module__ != MODULE_OF_CHECKS]
+        self._caught_calls = CaughtCalls(traced)
         self.operators = UnrecordedOperators(snapshot, self.ways)
         self._made_modules: set[nn.Module] = set()
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)
@@ -519,8 +522,6 @@ def trace_with_example(
 @functools.lru_cache(maxsize=32)
 def _with_examples(kind: type[Tracer]) -> type[Tracer]:
     """Return a class of tracers that has ExampleTracer between `kind` and Tracer."""
-    if issubclass(kind, ExampleTracer):
-        return kind
     if kind is Tracer:
         return ExampleTracer
     made = types.new_class(kind.__name__, (kind, ExampleTracer))

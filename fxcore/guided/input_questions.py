@@ -162,7 +162,9 @@ class InputQuestions:
         return not compared.isdisjoint(stored)
 
     def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
-        node = self._tracer.create_node("call_function", function, args, {})
+        # A function of a higher-order operator may ask about an input of the traced function.
+        with self._tracer.inner_graphs.recording_in(args[0].graph):
+            node = self._tracer.create_node("call_function", function, args, {})
         self._tracer.answers.scalars.add(node)
         self._tracer.answers.note(node, answer)
 

@@ -192,10 +192,9 @@ def _asking_tracer(frame: FrameType, answer: Any) -> Any:
 
 
 def _training(module: nn.Module) -> bool:
-    try:
-        value: bool = vars(module)["training"]
-    except KeyError:
-        raise AttributeError("training") from None  # a scripted module has it elsewhere
+    attributes = vars(module)
+    # A scripted module has it elsewhere.
+    value: Any = attributes["training"] if "training" in attributes else module.__getattr__("training")
     tracer = _asking_tracer(sys._getframe(1), value)
     if tracer is not None:
         tracer.answers.note_training(module, value)

@@ -115,9 +115,7 @@ class PartialMatch:
 
     def _is_bound_to(self, expected: Node, obtained: Any) -> bool:
         bound = self.nodes_map[expected]
-        if bound is obtained:
-            return True
-        return not isinstance(bound, Node) and not isinstance(obtained, Node) and constants_equal(bound, obtained)
+        return bound is obtained or constants_equal(bound, obtained)
 
     def _bind_constant(self, expected: Node, obtained: Any) -> tuple[()] | None:
         """Map an input of the pattern to a constant. Return None for any other node of the pattern."""

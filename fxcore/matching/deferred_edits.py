@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -41,7 +40,7 @@ class DeferredEdits:
     `resolve` returns the replacement of a value.
     """
 
-    def __init__(self, graph: Graph, *, has_listeners: bool = True) -> None:
+    def __init__(self, graph: Graph, *, has_listeners: bool) -> None:
         """Prepare edits of `graph`. For a graph without listeners, call `expect_edits` first."""
         self._graph = graph
         self._has_listeners = has_listeners
@@ -67,10 +66,8 @@ class DeferredEdits:
             return
         dead, to_rewrite, joined = self._dead, self._to_rewrite, self._joined
         hooks = self._has_listeners and getattr(self._graph.owning_module, "_replace_hooks", None)
-        if len(readers) > 1:
-            # Another input of a reader may have been replaced since the list was made.
-            readers = sorted(readers, key=self._time_joined)
-        for reader in readers:
+        # Another input of a reader may have been replaced since the list was made.
+        for reader in sorted(readers, key=self._time_joined):
             if reader in dead:
                 continue
             if hooks:
@@ -115,10 +112,8 @@ class DeferredEdits:
         front with all nodes that it needs. Return None if no place exists, because an input depends on one of the
         values.
         """
-        if not readers:
-            place = values[0]._next if len(values) == 1 else max(values, key=_position)._next
-        else:
-            place = readers[0] if len(readers) == 1 else min(readers, key=_position)
+        place = min(readers, key=_position) if readers else max(values, key=_position)._next
+        # Most inputs stand there already. Without these lines, replacing n/2 matches took 10 % longer.
         if place._op != "root":
             end = place._sort_key
             for value in inputs:
@@ -161,7 +156,7 @@ class DeferredEdits:
                 readers += [reader for reader in current.users if reader not in dead]
                 pending += self._replaced_by.get(current, ())
             readers = list(dict.fromkeys(readers))
-        return sorted(readers, key=self._time_joined) if len(readers) > 1 else readers
+        return sorted(readers, key=self._time_joined)
 
     def _time_joined(self, reader: Node) -> int:
         return self._joined.get(reader, 0)
@@ -177,16 +172,10 @@ class DeferredEdits:
         for node in sorted(dead, key=_position, reverse=True):
             self._graph.erase_node(node)
         for value in dict.fromkeys([value for reader in rewritten for value in reader._input_nodes]):
-            if len(value.users) > 1:
-                self._list_in_order(value)
+            # In the order of immediate edits.
+            value.users = dict.fromkeys(sorted(value.users, key=self._time_joined))
         for table in (self._unfinished, self._replaced_by, self._dead, self._joined, self._to_rewrite):
             table.clear()
-
-    def _list_in_order(self, value: Node) -> None:
-        """List the readers of a value in the order of immediate edits."""
-        times = [self._time_joined(reader) for reader in value.users]
-        if any(earlier > later for earlier, later in pairwise(times)):
-            value.users = dict.fromkeys(sorted(value.users, key=self._time_joined))
 
 
 def _insert_copy(graph: Graph, after: Node, node: Node, copies: dict[Node, Any]) -> Node:

@@ -58,13 +58,16 @@ class ReplacingGraph:
         # Inputs without a value, because the pattern does not use its input.
         pairs = zip(self.inputs, pattern_inputs, strict=False) if len(self.inputs) == len(pattern_inputs) else ()
         self.unmatched = [(node, placeholder) for placeholder, node in pairs if placeholder.users and not node.users]
+        self.read_inputs = [node for node in self.inputs if node.users]
         self.inputs_computed_with = [
             node for node in self.inputs if any(reader.op != "output" for reader in node.users)
         ]
         self.body = [node for node in nodes if node.op not in ("placeholder", "output")]
         output = nodes[-1].args[0] if nodes and nodes[-1].op == "output" else None
         self.successors = pair_outputs(pattern_output, returned, output)
-        self.returns_inputs = any(isinstance(each, Node) and each.op == "placeholder" for _, each in self.successors)
+        self.returned_inputs = [
+            (node, each) for node, each in self.successors if isinstance(each, Node) and each.op == "placeholder"
+        ]
 
 
 class MatchReplacer:
@@ -116,14 +119,17 @@ class MatchReplacer:
         """Put a copy of `replacement`, with paths renamed, in the place of a match; return the new nodes.
 
         `inputs` are the values of the replacement's placeholders. Return None, and change nothing, if earlier
-        replacements made an input depend on the match's own values.
+        replacements made an input one of the match's own values, or computed from one.
         """
         edits, nodes_map = self._edits, match.nodes_map
-        self._refresh(match)
-        if inputs is not match.placeholder_nodes:  # placeholder_nodes are resolved already
-            inputs = [edits.resolve(value) for value in inputs]
+        has_new_inputs = self._refresh(match)
+        inputs = [edits.resolve(value) for value in inputs]
         val_map: dict[Node, Any] = dict(zip(replacement.inputs, inputs, strict=True))
         matched = [nodes_map[node] for node in self._operations]
+        if has_new_inputs and not set(matched).isdisjoint(
+            nodes_in([val_map[node] for node in replacement.read_inputs])
+        ):
+            return None
         readers: _Readers = {}
         everybody: list[Node] = []
         for node in self._returned:
@@ -133,8 +139,7 @@ class MatchReplacer:
                 readers[value] = found = edits.readers(value)
                 everybody += found
         needed = [val_map[node] for node in replacement.inputs_computed_with]
-        if replacement.returns_inputs:
-            needed += self._late_successors(match, replacement, val_map, readers)
+        needed += self._late_successors(match, replacement, val_map, readers)
         place = edits.make_place(needed, list(readers) or matched, everybody)
         if place is None:
             return None
@@ -164,9 +169,9 @@ class MatchReplacer:
         """Return the inputs that replace a value but stand behind a reader of it."""
         matched = {match.nodes_map[node] for node in self._operations}
         late = []
-        for node, successor in replacement.successors:
+        for node, successor in replacement.returned_inputs:
             value = match.nodes_map[node]
-            if isinstance(value, Node) and isinstance(successor, Node) and successor.op == "placeholder":
+            if isinstance(value, Node):
                 outside = [reader for reader in readers[value] if reader not in matched]
                 late += [each for each in nodes_in(val_map[successor]) if outside and each >= min(outside)]
         return late
@@ -175,16 +180,18 @@ class MatchReplacer:
         """Make the graph whole."""
         self._edits.finish()
 
-    def _refresh(self, match: InternalMatch) -> None:
-        """Update a match: put the current replacements in the place of its replaced inputs."""
+    def _refresh(self, match: InternalMatch) -> bool:
+        """Put the current replacements in the place of a match's replaced inputs; return whether there were any."""
         nodes_map, edits = match.nodes_map, self._edits
-        replaced = edits.replaced
+        replaced, found_any = edits.replaced, False
         for index, node in self._numbered_inputs:
             if node in nodes_map:
                 value = nodes_map[node]
                 if type(value) is not Node or value in replaced:
                     value = nodes_map[node] = edits.resolve(value)
+                    found_any = True
                 match.placeholder_nodes[index] = value
+        return found_any
 
 
 # Returned value of a match -> its readers.

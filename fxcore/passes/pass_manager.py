@@ -99,13 +99,11 @@ class PassManager(infra.PassManager):
         """Remove the passes with the given names."""
         if _passes is not None:
             self.passes = [each for each in self.passes if each.__name__ not in _passes]
-            self._validated = False
 
     def replace_pass(self, _target: Pass, _replacement: Pass) -> None:
         """Put a pass in the place of each pass that has the name of `_target`."""
         name = _target.__name__
         self.passes = [_replacement if each.__name__ == name else each for each in self.passes]
-        self._validated = False
 
     def validate(self) -> None:
         """Raise PassError (a RuntimeError) if the passes stand in an order that a constraint forbids."""

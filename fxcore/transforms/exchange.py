@@ -68,11 +68,11 @@ class ExchangeActivations(RewritingPass):
         for node in gm.graph.nodes:
             activation = activation_of(node, gm) if node.op.startswith("call_") else None
             make = self.table.get(type(activation)) if activation is not None else None
-            source = node.args[0] if node.args else None
             if make is None:
                 continue
+            source = node.args[0]
             if not isinstance(source, Node):
-                left[place_of(node)] = "its argument is no value of the graph, or is given by keyword"
+                left[place_of(node)] = "its argument is no value of the graph"
             elif is_impure(node, gm) and not source.op.startswith("call_"):
                 left[place_of(node)] = f"it works in place, on {source.name}, which belongs to the caller or the module"
             elif is_impure(node, gm) and (storage.made_before(node) != [source] or len(source.users) > 1):

@@ -14,7 +14,7 @@ from fxcore.codegen.codegen import CodeGen
 from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
-from fxcore.node_data.attribute_paths import get_attribute, has_attribute
+from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 from fxcore.passes.utils.fuser_utils import erase_nodes, fuse_as_graphmodule, insert_subgm, validate_partition
 from fxcore.transforms.fusion.calls import has_hooks
@@ -82,11 +82,7 @@ class Inline(RewritingPass):
                 path = str(call.target)
                 module = get_attribute(made, path)
                 traced = module if isinstance(module, GraphModule) else symbolic_trace(module)
-                for node, copied in inline_call(made, call, traced, f"{path}.").items():
-                    # A tensor that the trace of the submodule found outside of its attributes.
-                    if node.op == "get_attr" and not has_attribute(made, copied.target):
-                        copied.target = free_name(made, copied.target)
-                        made.register_buffer(copied.target, get_attribute(traced, str(node.target)))
+                inline_call(made, call, traced, f"{path}.")
                 inlined.append(path)
         if inlined:
             made.graph.eliminate_dead_code()  # results that the calls gave and nobody read

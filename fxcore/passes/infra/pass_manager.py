@@ -135,10 +135,9 @@ class PassManager:
 
     def validate_constraints(self) -> None:
         """Raise PassError (a RuntimeError) if the passes stand in an order that a constraint forbids."""
-        if not self._validated:
-            for constraint in self.constraints:
-                check_schedule(self.passes, constraint)
-            self._validated = True
+        for constraint in self.constraints:
+            check_schedule(self.passes, constraint)
+        self._validated = True
 
     def solve_constraints(self) -> None:
         """Bring the passes into an order that the constraints allow. Raises PassError if no order is allowed."""

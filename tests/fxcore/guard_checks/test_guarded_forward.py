@@ -191,6 +191,25 @@ def test_a_condition_that_cannot_be_computed_is_a_broken_guard():
     assert isinstance(caught.value.__cause__, IndexError)
 
 
+def test_an_error_of_the_graph_before_the_last_check_stays_as_it_is():
+    def function(x, y):
+        total = x + y
+        return total if total.shape[0] > 2 else total + 1
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(torch.ones(3), torch.ones(3)))
+
+    with pytest.raises(RuntimeError, match="size of tensor a") as caught:
+        graph_module.check_guards(torch.ones(3), torch.ones(4))
+    assert not isinstance(caught.value, GuardError)
+
+
+def test_a_condition_that_a_new_example_cannot_compute_refuses_the_trace():
+    graph_module = fxcore.symbolic_trace(lambda x: x + 1 if x.shape[2] == 4 else x, example_inputs=torch.ones(2, 3, 4))
+
+    with pytest.raises(GuardError, match=r"x\.shape\[2\] == 4: it cannot be computed \(IndexError"):
+        fxcore.symbolic_trace(graph_module, example_inputs=torch.ones(2))
+
+
 def test_an_edit_without_recompile_changes_no_check(graph_module):
     linear = next(node for node in graph_module.graph.nodes if node.op == "call_module")
     linear.name = "other"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 import fxcore
+from fxcore.errors import GuardError
 from fxcore.guard_checks.plan import ENTRY, Plan
 
 
@@ -88,6 +90,45 @@ def test_a_mode_between_keeps_a_computed_value_in_its_place():
             return x @ x if fxcore.assume((x @ x).sum() > 0) else x
 
     assert "entry" not in places_of(function, torch.rand(2, 2))
+
+
+def test_a_number_that_shares_memory_is_asked_about_after_a_write_to_it():
+    def function(x):
+        y = x.relu()
+        first = y[0]
+        y.add_(1)
+        return y if fxcore.assume(first > 1.5) else y + 1
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=torch.ones(3))
+
+    assert places_of(function, torch.ones(3)) == {"add_": ["bool(relu(...)[0] > 1.5)"]}
+    assert torch.equal(graph_module(torch.ones(3)), torch.full((3,), 2.0))
+    with pytest.raises(GuardError):
+        graph_module(torch.zeros(3))
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(3))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return x if fxcore.assume(self.calls.sum() > 2) else x + 1
+
+
+def test_written_state_is_asked_about_after_the_write_also_where_a_transform_reads_it_anew():
+    def read_anew(graph):
+        (read,) = graph.find_nodes(op="get_attr")
+        with graph.inserting_after(read):
+            other = graph.get_attr("calls")
+        for reader in list(read.users):
+            reader.replace_input_with(read, other)
+        graph.erase_node(read)
+
+    expected = {"add_": ["bool(self.calls.sum() > 2)"]}
+    assert places_of(Counts(), torch.ones(3)) == expected
+    assert places_of(Counts(), torch.ones(3), edit=read_anew) == expected
 
 
 def test_state_is_asked_before_it_is_written():

@@ -161,6 +161,22 @@ def test_a_compiled_graph_that_writes_is_whole(part):
     assert torch.allclose(obtained, expected)
 
 
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_a_graph_that_is_traced_again_asks_what_the_graph_asked(part):
+    graph_module = fxcore.symbolic_trace(AsksLast(part()), example_inputs=torch.rand(2, 4))
+    x = torch.rand(4, 4)
+    before, globals_ = Snapshot(graph_module), Snapshot.of_globals()
+
+    again = fxcore.symbolic_trace(graph_module, example_inputs=x)
+
+    assert [*before.changes(), *globals_.changes()] == []
+    # The code of a graph asks for the mode that it restores behind a block.
+    asked = {str(guard) for guard in again.graph.guards} - {"is_grad_enabled()"}
+    assert asked == {str(guard) for guard in graph_module.graph.guards}
+    with pytest.raises(GuardError):
+        again(torch.rand(3, 4))
+
+
 def test_a_refused_call_gives_back_the_random_numbers_of_its_conditions():
     graph_module = fxcore.symbolic_trace(
         lambda x: x + 1 if fxcore.assume(torch.rand(()) * x.sum() >= 0) else x, example_inputs=torch.ones(3)

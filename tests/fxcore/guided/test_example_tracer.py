@@ -695,3 +695,19 @@ def test_a_proxy_may_be_made_by_a_function_of_the_caller():
 
     with pytest.raises(ValueError, match="seen"):
         Own().trace(nn.Sequential(nn.ReLU()), example_inputs=torch.ones(2))
+
+
+class Output(dict):
+    """A dict of a class of the user's."""
+
+
+@fxcore.wrap
+def first_of(output):
+    return output["first"] * (2 if type(output) is Output else 1)
+
+
+def test_a_dict_of_another_class_reaches_a_leaf_as_one():
+    def function(x):
+        return first_of(Output(first=x + 1))
+
+    assert_agrees(function, fxcore.symbolic_trace(function, example_inputs=torch.ones(3)), torch.arange(3.0))

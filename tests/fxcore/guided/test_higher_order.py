@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 import subprocess
 import sys
 
@@ -797,3 +798,78 @@ def test_the_function_of_an_associative_scan_sees_whole_rows():
     )
 
     torch.testing.assert_close(graph_module(x), x.cumsum(0))
+
+
+def guards_of(graph_module):
+    return [str(guard) for guard in graph_module.graph.guards]
+
+
+def test_a_branch_that_reads_a_list_from_outside_asks_for_its_type_and_length():
+    def joined(x, parts):
+        return torch.cond(x.sum() > 0, lambda x: torch.cat(parts) + x.sum(), lambda x: torch.cat(parts) * 2, (x,))
+
+    x = torch.ones(3)
+    graph_module = fxcore.symbolic_trace(joined, example_inputs=(x, [x, x + 1]))
+
+    assert guards_of(graph_module) == ["type(parts) is list", "len(parts) == 2"]
+    assert torch.equal(graph_module(x, [x, x]), torch.cat([x, x]) + 3)
+    assert torch.equal(graph_module(-x, [x, x]), torch.cat([x, x]) * 2)
+    for others in ((x, x), [x, x, x]):
+        with pytest.raises(GuardError):
+            graph_module(x, others)
+
+
+def test_a_branch_asks_about_an_input_of_the_traced_function():
+    def shifted(x, shift):
+        def by_shift(x):
+            return x + shift[0] if isinstance(shift, list) else x + shift
+
+        return torch.cond(x.sum() > 0, by_shift, lambda x: x - 1, (x,))
+
+    x = torch.ones(3)
+    graph_module = fxcore.symbolic_trace(shifted, example_inputs=(x, [x]))
+
+    assert "isinstance(shift, list)" in guards_of(graph_module)
+    assert torch.equal(graph_module(x, [x * 2]), x * 3)
+    assert torch.equal(graph_module(-x, [x]), -x - 1)
+    with pytest.raises(GuardError, match=r"isinstance\(shift, list\)"):
+        graph_module(x, x)
+
+
+@fxcore.wrap
+def sum_of_parts(parts):
+    return parts["a"] + parts["b"]
+
+
+def test_a_leaf_in_a_branch_gets_a_dict_from_outside_with_its_values():
+    def summed(x, parts):
+        return torch.cond(x.sum() > 0, lambda x: sum_of_parts(parts) + x, lambda x: sum_of_parts(parts) - x, (x,))
+
+    x = torch.ones(3)
+    graph_module = fxcore.symbolic_trace(summed, example_inputs=(x, {"a": x, "b": x}))
+
+    assert guards_of(graph_module) == ["list(parts) == ['a', 'b']"]
+    assert torch.equal(graph_module(x, {"a": x, "b": x * 2}), x * 4)
+    assert torch.equal(graph_module(-x, {"a": x, "b": x * 2}), x * 4)
+
+
+def test_a_drawn_number_from_outside_is_no_input_of_a_branch():
+    def scaled(x):
+        scale = random.random()
+        return torch.cond(x.sum() > 0, lambda x: x * scale, lambda x: x, (x,))
+
+    with pytest.raises(TraceError, match=r"the value 'drawn' is used .* and a float cannot be an input of it"):
+        fxcore.symbolic_trace(scaled, example_inputs=torch.ones(3))
+
+
+def test_a_question_about_a_value_that_a_loop_makes_is_no_guard():
+    def doubled(x):
+        def body(count, x):
+            return count + 1, x * 2 if count.dtype == torch.int64 else x
+
+        return while_loop(lambda count, x: count < 3, body, (torch.tensor(0), x))[1]
+
+    graph_module = fxcore.symbolic_trace(doubled, example_inputs=torch.ones(3))
+
+    assert guards_of(graph_module) == []
+    assert torch.equal(graph_module(torch.ones(3)), torch.full((3,), 8.0))

@@ -489,3 +489,25 @@ def test_a_missing_item_of_a_list_that_the_code_catches_is_a_guard():
     assert torch.equal(graph_module([x]), x * 2)
     with pytest.raises(GuardError, match="len"):
         graph_module([x, x])
+
+
+def test_a_part_that_is_none_lets_parts_before_it_be_compared_with_none():
+    def first_or_sum(x, parts):
+        first, second = parts["first"], parts["second"]
+        if first is x:
+            return first
+        return x + first if second is None else x + second
+
+    x = torch.ones(3)
+    graph_module = fxcore.symbolic_trace(first_or_sum, example_inputs=(x, {"first": x + 1, "second": None}))
+
+    assert [str(guard) for guard in graph_module.graph.guards] == [
+        "parts['first'] is not x",
+        "parts['second'] is None",
+        "x is not None",
+        "parts['first'] is not None",
+    ]
+    assert torch.equal(graph_module(x, {"first": x * 3, "second": None}), x * 4)
+    for parts in ({"first": x, "second": None}, {"first": x * 3, "second": x}, {"first": None, "second": None}):
+        with pytest.raises(GuardError):
+            graph_module(x, parts)

@@ -90,3 +90,12 @@ def test_a_module_may_be_named_by_each_of_its_paths():
     for path in "01":
         graph = fxcore.symbolic_trace(model, leaf_modules=[path]).graph
         assert [node.target for node in graph.nodes if node.op == "call_module"] == ["0", "0"]
+
+
+def test_the_error_of_a_model_that_fails_on_its_example_is_raised_as_it_is():
+    class Raises(nn.Module):
+        def forward(self, x):
+            raise RuntimeError("the model's own error")
+
+    with pytest.raises(RuntimeError, match=r"^the model's own error"):
+        fxcore.symbolic_trace(nn.Sequential(nn.ReLU(), Raises()), example_inputs=torch.ones(2), leaf_modules="auto")

@@ -288,3 +288,30 @@ def test_a_flag_of_matrix_products_is_a_guard():
             graph_module.check_guards(X)
     finally:
         flags.allow_tf32 = before
+
+
+class AsksScripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = torch.jit.script(nn.Dropout(0.5))
+
+    def forward(self, x):
+        return self.drop(x) + 1 if self.drop.training else x
+
+
+def test_the_mode_of_a_scripted_module_is_a_guard():
+    graph_module = fxcore.symbolic_trace(AsksScripted().eval(), example_inputs=X)
+
+    assert guards_of(graph_module) == ["not self.drop.training"]
+    assert torch.equal(graph_module(X), X)
+    with pytest.raises(GuardError, match=r"not self\.drop\.training"):
+        graph_module.train()(X)
+
+
+def test_a_module_without_a_mode_has_none_while_a_trace_runs():
+    modeless = nn.Identity()
+    del modeless.training
+
+    graph_module = fxcore.symbolic_trace(lambda x: x * hasattr(modeless, "training"), example_inputs=X)
+
+    assert not graph_module(X).any()

@@ -240,6 +240,11 @@ def numpy_seeded(x):
     return x + torch.tensor(np.random.rand(3))
 
 
+@PROGRAMS.refused("was written as text")
+def numpy_add_reduce(x):
+    return torch.as_tensor(np.add.reduce(x.numpy()))
+
+
 def test_a_size_that_numpy_computes_with_stays_free():
     class Scaled(nn.Module):
         def forward(self, x):

@@ -115,3 +115,34 @@ def test_torch_logs_nothing_about_second_sizes_and_logs_as_before_afterwards(was
 
     assert log.disabled is was_disabled
     assert type(torch.empty(2)) is torch.Tensor
+
+
+@fxcore.wrap
+def doubled(x):
+    return x * 2
+
+
+class Selected(torch.nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        selected = self.layer(x[x[:, 0] > 0])
+        return selected.sum() + selected.shape[0]
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Linear(3, 2), doubled], ids=["a layer", "a leaf"])
+def test_a_size_of_a_result_of_a_layer_or_a_leaf_may_follow_from_contents(layer):
+    model = Selected(layer)
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.ones(2, 3))
+
+    assert list(graph_module.graph.guards) == []
+    for x in (torch.ones(2, 3), torch.ones(4, 3), torch.tensor([[1.0, -1, 2], [-1, 2, 3]])):
+        assert torch.equal(graph_module(x), model(x))
+
+
+def test_the_length_of_a_list_of_contents_is_refused():
+    with pytest.raises(TraceError, match=r"'len_1' .* was asked for its length"):
+        fxcore.symbolic_trace(lambda x: x * len(x[x > 0].tolist()), example_inputs=torch.ones(3))

@@ -92,3 +92,86 @@ def test_a_checkpoint_of_two_inputs_is_recorded_as_its_operations():
 
     assert [node.name for node in graph_module.graph.nodes] == ["x", "y", "sin", "mul", "output"]
     assert torch.equal(graph_module(x, y), x.sin() * y)
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_a_fork_of_the_generator_is_recorded_where_it_is_enabled(is_enabled):
+    def forked(x):
+        with torch.random.fork_rng(enabled=is_enabled):
+            y = x + torch.rand(3)
+        return y * torch.rand(3)
+
+    graph_module = fxcore.symbolic_trace(forked, example_inputs=torch.ones(3))
+
+    called = {node.target for node in graph_module.graph.nodes if node.op == "call_function"}
+    assert (torch.set_rng_state in called) == is_enabled
+    torch.manual_seed(0)
+    expected = forked(torch.ones(3))
+    torch.manual_seed(0)
+    assert torch.equal(graph_module(torch.ones(3)), expected)
+
+
+def test_facts_of_a_dtype_are_read_with_and_without_a_traced_value():
+    def shifted(x):
+        return x + torch.finfo(torch.float16).eps + torch.finfo(x.dtype).eps + torch.iinfo(torch.int8).max
+
+    graph_module = fxcore.symbolic_trace(shifted, example_inputs=torch.ones(3))
+
+    called = [node for node in graph_module.graph.nodes if node.target is torch.finfo]
+    assert len(called) == 1
+    for dtype in (torch.float32, torch.float64):
+        x = torch.ones(3, dtype=dtype)
+        assert torch.equal(graph_module(x), shifted(x))
+
+
+OWN = torch.Generator()
+
+
+def test_draws_of_a_generator_that_the_code_seeds_are_the_same_in_each_run():
+    def drawn(x):
+        OWN.manual_seed(3)
+        return x + torch.rand(3, generator=OWN) + torch.empty(3).uniform_(generator=OWN)
+
+    graph_module = fxcore.symbolic_trace(drawn, example_inputs=torch.ones(3))
+
+    assert torch.equal(graph_module(torch.ones(3)), drawn(torch.ones(3)))
+    assert torch.equal(graph_module(torch.ones(3) * 2), drawn(torch.ones(3) * 2))
+
+
+class Holder:
+    def __init__(self, scale):
+        self.scale = scale
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(x, holder):
+        return x * holder.scale
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class Doubled(Scaled):
+    @staticmethod
+    def forward(ctx, x, holder):
+        ctx.save_for_backward(x)
+        return x * holder.scale
+
+    setup_context = torch.autograd.Function.setup_context
+
+
+@pytest.mark.parametrize("function", [Scaled, Doubled])
+def test_a_function_with_its_own_gradients_is_traced_where_an_argument_is_no_argument_of_a_node(function):
+    def scaled(x):
+        return function.apply(x, Holder(2.0)) + function.apply(x, Holder(x.sum()))
+
+    graph_module = fxcore.symbolic_trace(scaled, example_inputs=torch.ones(3))
+
+    x = torch.arange(3.0)
+    assert torch.equal(graph_module(x), scaled(x))

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
+from fxcore.matching.argument_pairing import pair_as_written
 from fxcore.matching.matcher import SubgraphMatcher
 
 
@@ -53,6 +54,7 @@ def test_calls_that_mean_the_same_match_on_request(way):
         (calling(F.leaky_relu), calling(F.leaky_relu, 0.2)),
         (calling(torch.sum, dim=1), calling(torch.sum)),
         (calling(operator.sub, 1), calling(operator.sub, 2)),
+        (calling(max, 1), calling(max, key=None)),
         (calling("no_such_method", 1), calling("no_such_method", key=1)),
     ],
 )
@@ -99,3 +101,35 @@ def test_overloads_are_compared_by_their_schema_as_in_torch():
         return len(fx.replace_pattern(build(fx, 2), build(fx, 2, alpha=1), lambda x: x + 1))
 
     assert count(fxcore) == count(torch.fx) == 1
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "values"),
+    [
+        (((1,), {}), ((1,), {}), [(1, 1)]),
+        (((1,), {"alpha": 3}), ((2,), {"alpha": 4}), [(1, 2), (3, 4)]),
+        (((), {"other": 1}), ((2,), {}), [(1, 2), (1, 1)]),
+        (((1,), {}), ((), {"alpha": 3, "other": 2}), [(1, 2), (1, 3)]),
+        (((1,), {}), ((), {}), [(1, None), (1, 1)]),
+        (((), {"other": 1, "alpha": 2}), ((), {"alpha": 3, "other": 4}), [(1, 4), (2, 3)]),
+    ],
+)
+def test_arguments_of_an_overload_are_paired_as_written_or_by_its_schema(expected, obtained, values):
+    pairs = pair_as_written(
+        *[
+            next(node for node in calling(torch.ops.aten.add.Tensor, *args, **kwargs).graph.nodes if node.args)
+            for args, kwargs in (expected, obtained)
+        ]
+    )
+
+    assert pairs[1:] == values
+
+
+def test_calls_of_functions_that_are_written_differently_do_not_pair():
+    def call(*args, **kwargs):
+        return next(node for node in calling(torch.sub, *args, **kwargs).graph.nodes if node.args)
+
+    assert pair_as_written(call(1), call(1, 2)) is None
+    assert pair_as_written(call(1, alpha=2), call(1)) is None
+    assert pair_as_written(call(a=1, b=2), call(b=1, a=2)) is None
+    assert pair_as_written(call(a=1, b=2), call(a=3, b=4))[1:] == [(1, 3), (2, 4)]

@@ -9,6 +9,7 @@ import torch.fx.subgraph_rewriter
 from torch import nn
 
 import fxcore
+from fxcore.matching.attribute_transfer import copy_used_attributes, names_for_constants, renamed
 
 
 def rewritten(fx, program, replacement):
@@ -160,3 +161,62 @@ def test_a_constant_without_values_becomes_one_with_itself_alone(is_shared):
     fxcore.replace_pattern(traced, lambda x: torch.relu(x), replacement)
 
     assert len(dict(traced.named_buffers())) == (1 if is_shared else 2)
+
+
+def reading(*paths, **held):
+    """Return a module with a graph that reads these paths: tensors of ones, if they are not given."""
+    graph = fxcore.Graph()
+    graph.output(tuple([graph.get_attr(path) for path in paths]))
+    return fxcore.GraphModule({path: torch.ones(2) for path in paths} | held, graph)
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (("weight",), {}),
+        (("weight", "_tensor_constant0"), {"_tensor_constant0": "_tensor_constant2"}),
+        (("_tensor_constant7",), {"_tensor_constant7": "_tensor_constant2"}),
+        (
+            ("_tensor_constant1", "_tensor_constant0"),
+            {"_tensor_constant1": "_tensor_constant2", "_tensor_constant0": "_tensor_constant3"},
+        ),
+        (("_tensor_constant9",), {}),
+    ],
+)
+def test_constants_get_the_first_free_name_where_theirs_means_another_object(paths, expected):
+    taken = ("_tensor_constant0", "_tensor_constant1", "_tensor_constant7", "weight")
+    model = reading(*taken, **{path: torch.zeros(2) for path in taken})
+    replacement = reading(*paths)
+
+    assert names_for_constants(model, replacement.graph) == expected
+
+
+def test_a_constant_that_its_owner_lacks_keeps_its_name():
+    model, replacement = reading("_tensor_constant0"), reading("_tensor_constant0")
+    del replacement._tensor_constant0
+
+    assert names_for_constants(model, replacement.graph) == {}
+    assert names_for_constants(model, fxcore.symbolic_trace(lambda x: x).graph) == {}
+    replacement.graph.owning_module = None
+    assert names_for_constants(model, replacement.graph) == {}
+
+
+def test_paths_that_the_model_has_or_the_caller_skips_are_not_copied():
+    model, replacement = reading("mine"), reading("skipped", "mine", "given", "_tensor_constant0")
+    before = model.mine
+
+    copy_used_attributes(model, replacement.graph, {"_tensor_constant0": "_tensor_constant1"}, {"skipped"})
+
+    assert model.mine is before
+    assert not hasattr(model, "skipped")
+    assert not hasattr(model, "_tensor_constant0")
+    assert model.given is not replacement.given
+    assert torch.equal(model._tensor_constant1, replacement._tensor_constant0)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("a", "z"), ("a.b", "y"), ("a.b.c", "y.c"), ("a.c", "z.c"), ("ab", "ab"), ("c.a.b", "c.a.b")],
+)
+def test_a_path_takes_the_new_name_of_its_longest_part(path, expected):
+    assert renamed(path, {"a": "z", "a.b": "y"}) == expected

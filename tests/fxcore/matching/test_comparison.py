@@ -8,7 +8,7 @@ import torch.fx
 
 import fxcore
 from fxcore.matching.argument_pairing import pair_as_written
-from fxcore.matching.comparison import PartialMatch, is_convex, pair_parts
+from fxcore.matching.comparison import PartialMatch, are_same_constants, is_convex, nodes_in, pair_parts
 from fxcore.matching.matcher import SubgraphMatcher
 
 
@@ -194,3 +194,49 @@ def test_parts_are_paired_where_both_containers_have_one_form():
     assert pair_parts([1, 2], [3]) is None
     assert pair_parts(slice(1, 2), slice(3, 4, 5)) == [(1, 3), (2, 4), (None, 5)]
     assert pair_parts(1, [1]) is None
+    assert pair_parts([1], 1) is None
+    assert pair_parts(slice(1, 2), "ab") is None
+    assert pair_parts({"a": 1}, "a") is None
+    assert pair_parts(torch.float32, slice(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "is_same", "is_same_ignored"),
+    [
+        (1.5, float("1.5"), True, True),
+        (1.5, 2.5, False, True),
+        (1, "a", False, True),
+        ([1], [1], True, True),
+        ([1], [2], False, False),
+        ((1,), [1, 2], False, False),
+        ({"a": 1}, {"b": 1}, False, False),
+        (slice(1), slice(2), False, False),
+        ([1], 2, False, True),
+    ],
+)
+def test_constants_are_the_same_if_equal_or_ignored(expected, obtained, is_same, is_same_ignored):
+    assert are_same_constants(expected, obtained, ignores_literals=False) is is_same
+    assert are_same_constants(expected, obtained, ignores_literals=True) is is_same_ignored
+
+
+def test_a_value_is_no_constant_even_where_constants_are_ignored():
+    x = fxcore.Graph().placeholder("x")
+
+    assert not are_same_constants(1, [x], ignores_literals=True)
+    assert not are_same_constants([x], 1, ignores_literals=True)
+    assert nodes_in([x, {"a": (x, 1)}]) == [x, x]
+
+
+def test_an_input_that_stands_for_a_value_or_a_constant_stands_for_it_everywhere():
+    def pattern(x, y):
+        return torch.add(torch.mul(x, y), y)
+
+    def count(program):
+        return matches(fxcore, program, pattern, lambda x, y: torch.sub(x, y))[1]
+
+    assert count(lambda x, y: torch.add(torch.mul(x, y), y)) == 1
+    assert count(lambda x, y: torch.add(torch.mul(x, y), x)) == 0
+    assert count(lambda x, y: torch.add(torch.mul(x, 1.5), float("1.5"))) == 1
+    assert count(lambda x, y: torch.add(torch.mul(x, 1.5), 2.5)) == 0
+    assert count(lambda x, y: torch.add(torch.mul(x, 1.5), y)) == 0
+    assert count(lambda x, y: torch.add(torch.mul(x, y), 1.5)) == 0

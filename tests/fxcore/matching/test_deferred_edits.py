@@ -121,13 +121,105 @@ def test_matches_that_earlier_replacements_made_impossible_are_left():
     assert len(matches) >= 1
 
 
+@pytest.mark.parametrize("hooks", [(), (lambda **_: None,)], ids=["at the end", "at once"])
+def test_a_match_stays_if_an_earlier_replacement_made_its_own_value_its_input(hooks):
+    def program(x):
+        inner = torch.relu(x)
+        first = torch.neg(x)
+        return torch.neg(first), torch.relu(inner)
+
+    traced = fxcore.symbolic_trace(program)
+    traced._replace_hooks = list(hooks)
+
+    # The first match puts `inner` in the place of `first`. The second match would read and remove `inner`.
+    matches = fxcore.replace_pattern(
+        traced, lambda x, y: (torch.neg(x), torch.relu(y)), lambda x, y: (y, torch.sigmoid(x + y))
+    )
+
+    traced.graph.lint()
+    assert [match.anchor.name for match in matches] == ["neg"]
+    x = torch.randn(3)
+    assert torch.equal(traced(x)[0], torch.neg(torch.relu(x)))
+    assert torch.equal(traced(x)[1], torch.sigmoid(x + torch.relu(x)))
+
+
+@pytest.mark.parametrize("hooks", [(), (lambda **_: None,)], ids=["at the end", "at once"])
+def test_a_replaced_value_is_also_replaced_for_readers_that_read_it_since_an_earlier_replacement(hooks):
+    def program(x, y):
+        inner = torch.relu(x)
+        first = torch.exp(torch.neg(x))
+        return first, torch.neg(y), torch.relu(inner)
+
+    traced = fxcore.symbolic_trace(program)
+    traced._replace_hooks = list(hooks)
+
+    # The first match lets exp read `inner`. The second match replaces `inner`, and must stand before exp.
+    matches = fxcore.replace_pattern(
+        traced, lambda x, y: (torch.neg(x), torch.relu(y)), lambda x, y: (y, torch.sigmoid(x))
+    )
+
+    traced.graph.lint()
+    assert len(matches) == 2
+    x, y = torch.randn(3), torch.randn(3)
+    assert all(map(torch.equal, traced(x, y), (torch.exp(torch.sigmoid(y)), x, torch.sigmoid(x))))
+
+
+def test_arguments_by_keyword_are_rewritten_and_copied():
+    traced = fxcore.symbolic_trace(lambda x: torch.sub(x, other=torch.relu(x)))
+
+    fxcore.replace_pattern(traced, lambda x: torch.relu(x), lambda x: torch.add(x, other=torch.neg(x), alpha=2))
+
+    assert torch.equal(traced(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_a_call_without_a_value_takes_the_place_of_another():
+    traced = fxcore.symbolic_trace(lambda x: (torch._assert(x, "first"), torch.relu(x))[1])
+
+    (match,) = fxcore.replace_pattern(traced, lambda x: torch._assert(x, "first"), lambda x: torch._assert(x, "second"))
+
+    assert match.anchor.target is torch._assert
+    assert [(node.name, node.args[1:]) for node in traced.graph.nodes][1:3] == [
+        ("_assert_1", ("second",)),
+        ("relu", ()),
+    ]
+
+
+def test_a_constant_is_given_to_the_replacement_of_each_call_in_a_chain():
+    traced = fxcore.symbolic_trace(lambda x: torch.add(torch.add(torch.add(x, 1), 2), 1))
+
+    matches = fxcore.replace_pattern(
+        traced, lambda x, n: torch.add(x, n), lambda x, n: torch.mul(x, 10 * n), capture_literals=True
+    )
+
+    assert len(matches) == 3
+    assert traced(torch.ones(1)).tolist() == [2000.0]
+
+
+def test_the_place_is_behind_all_inputs_and_values_and_before_all_readers():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    relu, neg, exp = (graph.call_function(function, (x,)) for function in (torch.relu, torch.neg, torch.exp))
+    late = graph.call_function(torch.add, (exp, 1))
+    output = graph.output((relu, neg, late))
+    edits = DeferredEdits(graph, has_listeners=True)
+
+    assert edits.make_place([x], [relu], []) is neg
+    assert edits.make_place([x], [neg, relu], []) is exp
+    assert edits.make_place([x, relu], [relu], [output, exp]) is exp
+    assert edits.make_place([neg], [relu], []) is exp, "the next node is an input itself"
+    assert edits.make_place([late], [relu], [exp]) is None, "the input depends on a reader"
+    assert names(graph) == ["x", "relu", "neg", "exp", "add", "output"]
+    assert edits.make_place([[late]], [relu], [neg]) is neg
+    assert names(graph) == ["x", "relu", "exp", "add", "neg", "output"]
+
+
 def test_a_chain_of_replacements_is_followed_to_its_end():
     graph = fxcore.Graph()
     x = graph.placeholder("x")
     first = graph.call_function(torch.relu, (x,))
     second = graph.call_function(torch.neg, ([first],))
     graph.output(second)
-    edits = DeferredEdits(graph)
+    edits = DeferredEdits(graph, has_listeners=True)
 
     edits.replace(first, x, edits.readers(first))
     edits.replace(second, 3.0, edits.readers(second))
@@ -178,36 +270,45 @@ def described(graph):
     ]
 
 
-def replacement_for(pattern):
-    """Return a graph that takes what the pattern takes, reads it all, and returns as much."""
+def replacement_for(pattern, returns_inputs):
+    """Return a graph that takes what the pattern takes, and returns as much.
+
+    It computes with all inputs. With `returns_inputs`, it computes with all but the last, and returns the last.
+    """
     graph = fxcore.Graph()
     inputs = [graph.placeholder(node.name) for node in pattern.nodes if node.op == "placeholder"]
-    joined = graph.call_function(torch.stack, (inputs,), {"dim": 0})
-    returned = pattern.output_node().args[0]
-    graph.output(tuple([graph.call_function(torch.sigmoid, (joined,)) for _ in returned]))
+    read = inputs[:-1] if returns_inputs else inputs
+    joined = graph.call_function(torch.stack, (read,), {"dim": 0})
+    results = [graph.call_function(torch.sigmoid, (joined,)) for _ in pattern.output_node().args[0]]
+    if returns_inputs and inputs:
+        results[::2] = [inputs[-1 - index % len(inputs)] for index in range(len(results[::2]))]
+    graph.output(tuple(results))
     return graph
 
 
-def replaced(seed, listener):
+def replaced(seed, listener, returns_inputs):
     chooser = random.Random(seed)
     module = random_module(chooser, 25)
     if listener is not None:
         module._register_replace_node_hook(listener)
     records = []
     for _ in range(3):
+        module.graph.eliminate_dead_code()  # a pattern has none
         pattern = part_of(chooser, module.graph)
-        for match in fxcore.subgraph_rewriter.replace_pattern_with_filters(module, pattern, replacement_for(pattern)):
+        replacement = replacement_for(pattern, returns_inputs)
+        for match in fxcore.subgraph_rewriter.replace_pattern_with_filters(module, pattern, replacement):
             nodes = {ours.name: str(theirs) for ours, theirs in match.nodes_map.items()}
             records.append((nodes, [node.name for node in match.replacements]))
     return module, records
 
 
+@pytest.mark.parametrize("returns_inputs", [False, True], ids=["new values", "inputs"])
 @pytest.mark.parametrize("seed", range(60))
-def test_a_graph_without_listeners_is_rewritten_as_one_with(seed):
+def test_a_graph_without_listeners_is_rewritten_as_one_with(seed, returns_inputs):
     heard = []
 
-    silent, silent_records = replaced(seed, None)
-    listened, listened_records = replaced(seed, lambda old, new, user: heard.append(new))
+    silent, silent_records = replaced(seed, None, returns_inputs)
+    listened, listened_records = replaced(seed, lambda old, new, user: heard.append(new), returns_inputs)
 
     assert described(silent.graph) == described(listened.graph)
     assert silent_records == listened_records

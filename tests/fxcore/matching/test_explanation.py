@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
-from fxcore.matching.explanation import describe_call, explain_matching, plain_name
+from fxcore.matching.explanation import another_operation, describe_call, explain_matching, plain_name
 from fxcore.matching.matcher import SubgraphMatcher
 
 
@@ -267,3 +267,158 @@ def test_a_value_that_differs_is_told_once_however_often_it_is_read():
     assert reasons(pattern, lambda x: torch.add(torch.exp(x), torch.exp(x))) == [
         ("add", "operator", "the pattern has torch.neg, and here is torch.exp")
     ]
+
+
+@pytest.mark.parametrize(
+    ("readers", "words"),
+    [
+        (1, "is also read by add outside of the match;"),
+        (3, "is also read by add, add_1, add_2 outside of the match;"),
+        (4, "is also read by add, add_1, add_2 and others outside of the match;"),
+    ],
+)
+def test_the_first_three_readers_outside_are_named(readers, words):
+    def program(x):
+        inner = torch.neg(x)
+        return [torch.relu(inner), *[inner + number for number in range(readers)]]
+
+    ((_, kind, told),) = reasons(lambda x: torch.relu(torch.neg(x)), program)
+
+    assert (kind, words in told) == ("user", True)
+
+
+def test_a_place_that_differs_everywhere_is_told_with_eight_reasons():
+    found = reasons(
+        lambda x: torch.cat([x + number for number in range(10)]),
+        lambda x: torch.cat([x - number for number in range(10)]),
+    )
+
+    assert found == [("cat", "operator", "the pattern has operator.add, and here is operator.sub")] * 8
+
+
+@pytest.mark.parametrize(("length", "shown"), [(58, "a" * 58 + "'"), (59, "a" * 56 + "...")])
+def test_long_texts_are_cut_at_sixty_characters(length, shown):
+    ((_, kind, told),) = reasons(lambda x: x.to("a" * length), lambda x: x.to("b"))
+
+    words = f"an argument of the method to is '{shown} in the pattern, and 'b' here; ignore_literals=True takes any"
+    assert (kind, told) == ("literal", f"{words} constant")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "program", "expected"),
+    [
+        (lambda x: x + 1, lambda x, y: x + y, "an argument of operator.add is 1 in the pattern, and %y here"),
+        (lambda x: x + x.neg(), lambda x: x + 1, "an argument of operator.add is %neg in the pattern, and 1 here"),
+    ],
+)
+def test_a_value_is_no_constant_to_ignore(pattern, program, expected):
+    ((_, kind, told),) = reasons(pattern, program)
+
+    assert (kind, told) == ("wiring", expected)
+
+
+def test_two_functions_without_a_name_are_no_spellings_of_one_operator():
+    class Call:
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+        def __repr__(self) -> str:
+            return "Call()"
+
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    first, second = (graph.create_node("call_function", Call(), (x,), name="call") for _ in range(2))
+
+    assert another_operation(first, second).message == "the pattern has Call(), and here is Call()"
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "name"),
+    [
+        ("call_function", torch.relu, "relu"),
+        ("call_function", torch.relu_, "relu"),
+        ("call_method", "relu_", "relu"),
+        ("call_module", "act", "relu"),
+        ("placeholder", "relu", ""),
+        ("get_attr", "act.relu", ""),
+    ],
+)
+def test_all_spellings_of_an_operator_have_one_plain_name(op, target, name):
+    graph = fxcore.Graph()
+    args = () if op in ("placeholder", "get_attr") else (graph.placeholder("x"),)
+    node = graph.create_node(op, target, args)
+    graph.output(node)
+    held = fxcore.GraphModule({"act": nn.ReLU(), "act.relu": nn.Parameter(torch.ones(1))}, graph)
+
+    assert held.graph is graph
+    assert plain_name(node) == name
+
+
+def test_a_second_output_is_looked_for_below_the_values_of_the_first():
+    def pattern(x):
+        return torch.relu(x), torch.neg(torch.exp(x))
+
+    def program(a, b):
+        return torch.neg(torch.exp(a)), torch.relu(b), torch.neg(torch.sin(b))
+
+    assert reasons(pattern, program) == [("relu", "operator", "the pattern has torch.exp, and here is torch.sin")]
+
+
+def test_a_second_output_is_looked_for_anywhere_if_the_first_is_about_constants():
+    def pattern(x, y):
+        return torch.add(2, x), torch.neg(torch.exp(y))
+
+    graph = fxcore.Graph()
+    y = graph.placeholder("y")
+    first = graph.call_function(torch.add, (2, 3))
+    second = graph.call_function(torch.neg, (graph.call_function(torch.sin, (y,)),))
+    graph.output((first, second))
+    matcher = SubgraphMatcher(fxcore.symbolic_trace(pattern).graph)
+
+    ((failure,),) = [place.failures for place in explain_matching(matcher, graph).near]
+
+    assert failure.message == "the pattern has torch.exp, and here is torch.sin"
+
+
+def test_a_pattern_that_computes_nothing_is_near_nowhere():
+    explanation = explain(lambda x: 3, lambda x: torch.relu(x))
+
+    assert (explanation.matches, explanation.absent, explanation.near) == ((), (), ())
+
+
+def test_places_of_overlapping_matches_are_not_claimed():
+    def pattern(x):
+        return torch.neg(torch.neg(x))
+
+    explanation = explain(pattern, lambda x: torch.neg(torch.neg(torch.neg(x))), remove_overlapping_matches=False)
+
+    assert len(explanation.matches) == 2
+    assert [each.kind for place in explanation.near for each in place.failures] == ["operator"]
+
+
+def test_places_that_agree_alike_are_ordered_by_the_number_of_reasons():
+    def pattern(x, y):
+        return torch.add(torch.mul(x, 2), torch.sub(y, 3))
+
+    def program(x, y):
+        worse = torch.add(torch.mul(x, 1), torch.sub(y, 1))
+        return worse, torch.add(torch.mul(x, 2), torch.sub(y, 1)), torch.add(x, torch.exp(y))
+
+    graph, matcher = fxcore.symbolic_trace(program).graph, SubgraphMatcher(fxcore.symbolic_trace(pattern).graph)
+    places = explain_matching(matcher, graph).near
+    nearest = explain_matching(matcher, graph, limit=1).near
+
+    found = [(place.node.name, place.agreed, len(place.failures)) for place in places]
+    assert found[:2] == [("add_1", 3, 1), ("add", 3, 2)]
+    assert [place.node.name for place in nearest] == ["add_1"]
+
+
+def test_a_name_that_the_caller_looks_for_is_no_other_operator():
+    pattern, program = (
+        fxcore.symbolic_trace(each).graph
+        for each in (lambda x: torch.relu(torch.neg(x)), lambda x: torch.exp(torch.abs(x)))
+    )
+
+    (place,) = explain_matching(SubgraphMatcher(pattern), program, "exp").near
+
+    assert [each.message for each in place.failures] == ["the pattern has torch.neg, and here is torch.abs"]

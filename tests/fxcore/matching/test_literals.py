@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 import pytest
@@ -16,10 +17,16 @@ NAN = math.nan
 
 
 @pytest.mark.parametrize(
-    "value", [0.0, -0.0, NAN, 1, True, "a", None, 1j, (1, [2.0]), slice(0, None), {"a": NAN}, torch.float32]
+    "value",
+    [0.0, -0.0, NAN, 1, True, "a", None, 1j, (1, [2.0]), slice(0, None), {"a": NAN}, torch.float32, torch.ones(2)],
 )
 def test_a_constant_is_itself(value):
     assert constants_equal(value, value)
+
+
+@pytest.mark.parametrize("text", ["1000", "1.5", "'a b'", "[1.5, (2.5,)]", "1j", "{'a': 1000}"])
+def test_equal_constants_need_not_be_one_object(text):
+    assert constants_equal(ast.literal_eval(text), ast.literal_eval(text))
 
 
 @pytest.mark.parametrize(
@@ -36,6 +43,12 @@ def test_a_constant_is_itself(value):
         ({"a": 1}, {"b": 1}),
         ({"a": 1}, {"a": True}),
         (torch.tensor([1, 2]), torch.tensor([1, 2])),
+        (complex(0.0, 1.0), complex(-0.0, 1.0)),
+        (1.5, 2.5),
+        (NAN, 1.0),
+        ("a", "b"),
+        (slice(0, 1, 2), slice(0, 1, 3)),
+        ({"a": 1, "b": 2}, {"a": 1}),
     ],
 )
 def test_constants_that_a_program_can_tell_apart_differ(expected, obtained):

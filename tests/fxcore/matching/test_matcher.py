@@ -213,3 +213,42 @@ def test_a_copy_of_a_match_may_be_changed_alone():
 
     assert match.anchors == copied.anchors
     assert [len(part) for part in (match.nodes_map, match.placeholder_nodes, match.returning_nodes)] == [2, 1, 1]
+
+
+def test_a_match_may_be_asked_for_at_one_node():
+    matcher = SubgraphMatcher(fxcore.symbolic_trace(lambda x: torch.relu(torch.neg(x))).graph)
+    graph = fxcore.symbolic_trace(lambda x: (torch.relu(torch.neg(x)), torch.relu(torch.exp(x)))).graph
+    nodes = {node.name: node for node in graph.nodes}
+
+    found = {name: matcher.match_at(graph, node) for name, node in nodes.items()}
+
+    assert [name for name, match in found.items() if match is not None] == ["relu"]
+    assert [str(node) for node in found["relu"].nodes_map.values()] == ["relu", "neg", "x"]
+
+
+def test_an_input_may_stand_for_the_same_constant_below_two_anchors():
+    def pattern(x, y, n):
+        return torch.add(x, n), torch.mul(y, n)
+
+    def count(program):
+        return len(maps(fxcore, SubgraphMatcher, pattern, program))
+
+    assert count(lambda x, y: (torch.add(x, 2), torch.mul(y, 2))) == 1
+    assert count(lambda x, y: (torch.add(x, 2), torch.mul(y, 3))) == 0
+    assert count(lambda x, y: (torch.add(x, 2), torch.mul(y, 3), torch.mul(y, 2))) == 1
+
+
+@pytest.mark.parametrize("fx", [torch.fx, fxcore], ids=["torch.fx", "fxcore"])
+def test_a_value_that_leaves_a_pattern_of_one_anchor_and_comes_back_is_no_match(fx):
+    def pattern(x, y):
+        inner = torch.relu(x)
+        return inner, torch.add(inner, y)
+
+    def around(x):
+        inner = torch.relu(x)
+        return torch.add(inner, torch.exp(inner))
+
+    traced = fx.symbolic_trace(around)
+    matcher = (SubgraphMatcher if fx is fxcore else TorchMatcher)(fx.symbolic_trace(pattern).graph)
+
+    assert matcher.match(traced.graph) == []

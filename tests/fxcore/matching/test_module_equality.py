@@ -8,6 +8,7 @@ import torch.fx
 from torch import nn
 
 import fxcore
+from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.module_equality import have_same_config
 
 
@@ -127,6 +128,44 @@ def test_an_unknown_way_to_compare_is_refused_with_those_there_are():
 )
 def test_configurations_are_compared_down_to_the_last_module(expected, obtained, is_same):
     assert have_same_config(expected, obtained) is is_same
+
+
+@pytest.mark.parametrize("how", ["path", "class", "config"])
+def test_a_module_under_its_own_path_matches_in_every_way(how):
+    traced = fxcore.symbolic_trace(LinearRelu())
+
+    assert len(fxcore.replace_pattern(traced, LinearRelu(), LinearTanh(), match_modules=how)) == 1
+
+
+def test_a_module_that_its_owner_lacks_is_named():
+    pattern = fxcore.symbolic_trace(LinearRelu())
+    pattern.delete_submodule("linear")
+
+    with pytest.raises(AssertionError, match="cannot look up 'linear' of node 'linear'"):
+        fxcore.replace_pattern(fxcore.symbolic_trace(TwoLayers()), pattern.graph, LinearTanh(), match_modules="class")
+
+
+def test_an_input_of_the_pattern_may_stand_for_a_constant_beside_modules():
+    class Shifted(LinearRelu):
+        def forward(self, x, shift=0):
+            return self.relu(self.linear(x) + shift)
+
+    class ShiftedByTwo(LinearRelu):
+        def forward(self, x):
+            return self.relu(self.linear(x) + 2)
+
+    traced = fxcore.symbolic_trace(ShiftedByTwo())
+
+    assert len(fxcore.replace_pattern(traced, Shifted(), lambda x, shift: x, match_modules="class")) == 1
+
+
+def test_a_module_at_the_end_of_the_pattern_may_be_matched_by_its_name():
+    pattern = fxcore.symbolic_trace(LinearRelu()).graph
+    graph = fxcore.symbolic_trace(LinearTanh()).graph
+
+    (match,) = SubgraphMatcher(pattern, match_modules="class").match(graph, "tanh")
+
+    assert [str(node) for node in match.nodes_map.values()] == ["tanh", "linear", "x"]
 
 
 def test_a_graph_that_no_module_owns_has_no_modules_to_compare():

@@ -4,6 +4,7 @@ import torch
 import torch.fx
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp as TorchFakeTensorProp
 
 import fxcore
@@ -70,3 +71,26 @@ def test_a_value_with_data_is_noted_without_it():
     note = gm.graph.find_nodes(op="placeholder")[0].meta["val"]
     assert isinstance(note, FakeTensor)
     assert note.shape == (2, 3)
+
+
+def test_numbers_are_handed_on_and_tensors_become_fakes_of_the_mode():
+    gm = fxcore.symbolic_trace(lambda x, count: x * count)
+    mode = FakeTensorMode()
+    before = mode.epoch
+
+    result = FakeTensorProp(gm, mode).propagate(torch.randn(2), 3)
+
+    assert isinstance(result, FakeTensor)
+    x, count, *_ = (node.meta.get("val") for node in gm.graph.nodes)
+    assert (type(x), count) == (FakeTensor, 3)
+    assert mode.epoch == before + 1
+
+
+def test_the_note_of_a_value_with_data_has_fixed_sizes():
+    gm = fxcore.symbolic_trace(lambda x: torch.neg(x))
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+
+    FakeTensorProp(gm, mode).propagate_dont_convert_inputs(torch.ones(5, 3))
+
+    note = gm.graph.find_nodes(op="placeholder")[0].meta["val"]
+    assert [type(size) for size in note.shape] == [int, int]

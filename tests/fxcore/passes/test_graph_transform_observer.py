@@ -106,3 +106,39 @@ def test_a_replacement_of_many_readers_has_one_note_and_one_from_elsewhere_none(
 
     (source,) = gm.graph.find_nodes(op="call_function", target=torch.relu)[0].meta["from_node"]
     assert source.name == "neg"
+
+
+class Weighted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+        self.weight = torch.nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return self.linear(x) * self.weight
+
+
+def erase_dead(gm):
+    gm.graph.eliminate_dead_code()
+
+
+def add_dead(gm):
+    with gm.graph.inserting_before(gm.graph.output_node()):
+        gm.graph.call_function(torch.neg, (next(iter(gm.graph.nodes)),))
+
+
+def test_each_pass_that_only_makes_or_erases_nodes_is_drawn_under_its_own_number(tmp_path):
+    def drawn(fx, observer, folder):
+        folder.mkdir()
+        gm = fx.symbolic_trace(Weighted())
+        before = observer.get_current_pass_count()
+        for change in (add_dead, erase_dead, erase_dead):
+            observer(gm, change.__name__, log_url=str(folder)).apply_gm_pass(change)
+        assert observer.get_current_pass_count() == before + 3
+        return sorted(each.read_text() for each in folder.iterdir())
+
+    ours = drawn(fxcore, GraphTransformObserver, tmp_path / "ours")
+
+    assert len(ours) == 4
+    assert not any("weight" in text for text in ours), "parameters are not drawn"
+    assert ours == drawn(torch.fx, TorchObserver, tmp_path / "theirs")

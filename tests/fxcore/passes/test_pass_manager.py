@@ -64,3 +64,42 @@ def test_loops_that_cannot_be_are_refused():
     assert isinstance(caught.value, FxError)
     with pytest.raises(RuntimeError, match="must be given positive int n_iter"):
         ours.loop_pass(double, n_iter=0)([0])
+
+
+@pytest.mark.parametrize("library", [theirs, ours])
+def test_passes_that_are_put_in_after_a_run_must_keep_the_constraints(library):
+    def last(items):
+        return items
+
+    manager = library.PassManager([double], [library.these_before_those_pass_constraint(last, append_one)])
+    assert manager([0]) == [0, 0]
+
+    manager.replace_pass(double, append_one)
+    manager.add_pass(last)
+
+    with pytest.raises(RuntimeError, match="pass schedule constraint violated"):
+        manager([0])
+    manager.remove_pass(None)
+    with pytest.raises(RuntimeError, match="pass schedule constraint violated"):
+        manager([0])
+
+
+@pytest.mark.parametrize("library", [theirs, ours])
+def test_a_pass_that_is_removed_or_replaced_later_counts_no_more(library):
+    def last(items):
+        return items
+
+    manager = library.PassManager([append_one, double], [library.these_before_those_pass_constraint(last, append_one)])
+    manager.validate()
+
+    manager.replace_pass(double, last)
+
+    with pytest.raises(RuntimeError, match="pass schedule constraint violated"):
+        manager.validate()
+
+
+def test_a_loop_runs_as_often_as_it_says():
+    assert [ours.loop_pass(double, n_iter=count)([0]) for count in (1, 2, 3)] == [[0] * 2, [0] * 4, [0] * 8]
+    assert ours.loop_pass(double, predicate=lambda items: len(items) < 1)([0]) == [0]
+    with pytest.raises(AssertionError, match="Exactly one of"):
+        ours.loop_pass(double, n_iter=1, predicate=bool)

@@ -12,7 +12,7 @@ from torch.fx.passes.shape_prop import ShapeProp as TorchShapeProp
 from torch.fx.passes.shape_prop import _extract_tensor_metadata as torch_metadata
 
 import fxcore
-from fxcore.passes.shape_prop import ShapeProp, TensorMetadata, _extract_tensor_metadata
+from fxcore.passes.shape_prop import ShapeProp, TensorMetadata, _extract_tensor_metadata, is_tensor_metadata
 
 Pair = collections.namedtuple("Pair", ["low", "high"])
 
@@ -149,3 +149,23 @@ def test_an_error_of_a_node_without_a_known_place_names_the_node_alone():
 
     assert "mm" in str(caught.value)
     assert "It comes from" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (_extract_tensor_metadata(torch.ones(2)), True),
+        (torch_metadata(torch.ones(2)), True),
+        ((1, 2), False),
+        (torch.Size([1]), False),
+        (None, False),
+        (torch.ones(2), False),
+        ([_extract_tensor_metadata(torch.ones(2))], False),
+    ],
+)
+def test_metadata_of_both_libraries_is_known(value, expected):
+    class TensorMetadata:
+        """A class of this name that is no tuple."""
+
+    assert is_tensor_metadata(value) is expected
+    assert not is_tensor_metadata(TensorMetadata())

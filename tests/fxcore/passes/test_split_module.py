@@ -222,9 +222,10 @@ def test_a_split_of_a_module_in_eval_mode_is_in_eval_mode():
 
 
 def test_a_table_splits_as_a_callback_that_keeps_the_order():
-    gm = fxcore.symbolic_trace(lambda x, y: (x + y).relu() * y)
+    gm = fxcore.symbolic_trace(lambda x, y: ((x + y).relu() * y, y.neg()))
     calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
     table = {node: index for index, node in enumerate(calls)}
+    by_dependencies = split_module(gm, gm, table.__getitem__, partition_affix="n")
 
     split = split_module_simple(gm, table, partition_affix="n")
 
@@ -232,6 +233,18 @@ def test_a_table_splits_as_a_callback_that_keeps_the_order():
         split_module(gm, gm, table.__getitem__, keep_original_order=True, partition_affix="n")
     )
     assert "submod_n_2" in split.code
+    assert [node.target for node in split.graph.nodes] != [node.target for node in by_dependencies.graph.nodes]
+
+
+@pytest.mark.parametrize(("is_kept", "name"), [(True, "input_1"), (False, "input")])
+def test_inputs_keep_their_names_where_names_of_nodes_are_kept(is_kept, name):
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+
+    split = split_module(gm, gm, lambda node: 0, keep_original_node_name=is_kept)
+
+    (placeholder,) = split.graph.find_nodes(op="placeholder")
+    assert placeholder.target == name
+    assert torch.equal(split(torch.ones(2)), torch.tanh(torch.ones(2)))
 
 
 def test_a_partition_shows_its_names():

@@ -208,3 +208,46 @@ def test_a_node_stays_with_a_node_that_another_subgraph_reads():
     if hasattr(theirs, "move_non_tensor_nodes_on_boundary"):  # torch 2.6 lacks it
         expected = subgraphs(torch.fx, TorchShapeProp)
         assert ours == moved(expected, theirs.move_non_tensor_nodes_on_boundary)
+
+
+def test_a_size_that_stays_holds_no_other_size_back():
+    def several(x, y):
+        a = torch.relu(x)
+        shared = a.size(0)
+        moving = a.size(1)
+        outside = a.dim()
+        return y * shared * moving, y + shared, y - outside
+
+    gm = fxcore.symbolic_trace(several)
+    ShapeProp(gm).propagate(torch.randn(2, 3), torch.randn(3))
+    nodes = {node.name: node for node in gm.graph.nodes}
+    names = (["relu", "size", "size_1", "dim"], ["mul", "mul_1"], ["add"])  # sub is in no subgraph
+    parts = [Run([nodes[name] for name in part], is_acc=not number) for number, part in enumerate(names)]
+
+    move_non_tensor_nodes_on_boundary(parts)
+
+    assert [[node.name for node in part.nodes] for part in parts] == [
+        ["relu", "size", "dim"],
+        ["mul", "mul_1", "size_1"],
+        ["add"],
+    ]
+
+
+def test_a_size_that_moved_along_with_another_is_not_moved_again():
+    def chained(x, y):
+        size = torch.relu(x).size(0)
+        double = size * 2
+        return y * size, y + double, y - size
+
+    gm = fxcore.symbolic_trace(chained)
+    ShapeProp(gm).propagate(torch.randn(2, 3), torch.randn(3))
+    nodes = {node.name: node for node in gm.graph.nodes}
+    names = (["relu", "size", "mul"], ["mul_1", "add", "sub"])
+    parts = [Run([nodes[name] for name in part], is_acc=not number) for number, part in enumerate(names)]
+
+    move_non_tensor_nodes_on_boundary(parts)
+
+    assert [sorted(node.name for node in part.nodes) for part in parts] == [
+        ["relu"],
+        ["add", "mul", "mul_1", "size", "sub"],
+    ]

@@ -69,3 +69,38 @@ def test_a_node_that_calls_nothing_has_no_name():
 
     with pytest.raises(AssertionError, match=r"Expect op types of call_.*, but found placeholder: x calls nothing"):
         tools(fxcore).get_node_target({}, x)
+
+
+def test_functions_and_layers_of_fx2trt_have_short_names():
+    def function(x):
+        return x
+
+    class Layer(nn.Module):
+        pass
+
+    class Traced(nn.Module):
+        _base_class_origin = nn.Linear
+
+    function.__module__ = Layer.__module__ = "torch_tensorrt.fx.acc_ops"
+
+    def names(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        calls = [graph.create_node("call_function", each, (x,)) for each in (function, torch.relu, torch.neg)]
+        calls += [graph.create_node("call_module", each, (x,)) for each in ("layer", "traced", "relu")]
+        calls.append(graph.call_method("size", (x,)))
+        modules = {"layer": Layer(), "traced": Traced(), "relu": nn.ReLU()}
+        return [tools(fx).get_node_target(modules, call) for call in calls]
+
+    assert names(fxcore) == names(torch.fx)
+    assert names(fxcore)[0] == "acc_ops.function"
+    assert names(fxcore)[3] == "acc_ops.Layer"
+
+
+def test_a_function_without_a_module_has_its_name():
+    def function(x):
+        return x
+
+    function.__module__ = None
+
+    assert tools(fxcore).get_acc_ops_name(function) == ".function"

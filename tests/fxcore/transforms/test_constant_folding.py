@@ -202,3 +202,12 @@ def test_an_attribute_that_is_no_tensor_stays_with_its_reason():
     result = FoldConstants()(fxcore.GraphModule({"number": 3}, graph))
 
     assert [str(each) for each in result.report.left] == ["number: it is no tensor"]
+
+
+def test_a_constant_that_is_no_tensor_and_no_number_stays_with_its_reason():
+    gm = traced(lambda model, x: torch.index_put(x, torch.where(model.table > 1), model.other[0]))
+
+    result = FoldConstants()(gm)
+
+    assert not result.modified
+    assert dict(result.report.left) == {"where": "its value is a tuple, which cannot be a plain buffer"}

@@ -177,3 +177,16 @@ def test_an_activation_of_an_exported_program_is_exchanged():
 
     assert result.report.changed == ("relu",)
     assert [type(module) for module in result.graph_module.modules()][-1] is nn.GELU
+
+
+def test_an_activation_of_a_number_or_by_keyword_stays():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    number, by_keyword = (graph.call_function(F.relu, *arguments) for arguments in (((2.0,),), ((), {"input": x})))
+    graph.output((number, by_keyword))
+    gm = fxcore.GraphModule(nn.Module(), graph)
+
+    result = ExchangeActivations({nn.ReLU: nn.GELU})(gm)
+
+    assert result.graph_module is gm
+    assert dict(result.report.left) == {"relu": "its argument is no value of the graph"}

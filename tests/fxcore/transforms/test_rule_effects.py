@@ -149,3 +149,40 @@ def test_a_rule_that_writes_as_its_pattern_does_is_applied():
     result = check_transform(RuleSet([rule]), adds, (torch.randn(3),))
 
     assert "add_" in result.after.code
+
+
+@pytest.mark.parametrize(
+    ("read", "is_left"),
+    [
+        (lambda x, view, other: x * 2, True),
+        (lambda x, view, other: view * 2, True),
+        (lambda x, view, other: other * 2, False),
+    ],
+)
+def test_a_write_does_not_move_over_a_read_of_its_memory(read, is_left):
+    rule = Rule(lambda x: torch.neg(x.add_(1)), lambda x: torch.neg(torch.add(x, 1, out=x)), name="function")
+
+    def function(x, other):
+        x = x.clone()  # arguments may share memory
+        view = x.view(-1)
+        y = x.add_(1)
+        z = read(x, view, other)
+        return torch.neg(y) + z
+
+    result = RuleSet([rule])(fxcore.symbolic_trace(function))
+
+    left = {"neg": "mul between its calls shares memory that the match writes to"} if is_left else {}
+    assert dict(result.report.left) == left
+    assert result.modified == (not is_left)
+    x, other = torch.randn(3), torch.randn(3)
+    assert torch.equal(result.graph_module(x.clone(), other), function(x.clone(), other))
+
+
+def test_a_value_that_would_be_computed_from_itself_stays():
+    rule = Rule(lambda x, y: (torch.relu(x), y), lambda x, y: (x + y, y), name="circle")
+    gm = fxcore.symbolic_trace(lambda x: torch.neg(torch.relu(x)))
+
+    result = RuleSet([rule])(gm)
+
+    assert dict(result.report.left) == {"relu": "a value that the replacement reads depends on its result"}
+    assert not result.modified

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import flop_registry
 
 import fxcore
 from fxcore.transforms.analysis.costs import graph_costs
-from fxcore.transforms.analysis.flop_formulas import FORMULAS, flops_of_call
+from fxcore.transforms.analysis.flop_formulas import FORMULAS, flops_of_call, operand
 from fxcore.transforms.analysis.operator_names import formula_name_of_operator
 from fxcore.transforms.analysis.values import OperatorCall, TensorSpec
 
@@ -344,3 +344,19 @@ def test_an_operator_that_nobody_knows_counts_as_none_and_is_named():
 
     assert (costs.total.flops, costs.uncounted) == (0, ("fxcosts.twice",))
     assert costs.total.bytes == 32
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "module", "expected"),
+    [
+        ((1, 2), {"weight": 3}, None, 2),
+        ((1,), {"weight": 3}, None, 3),
+        ((1,), {"mat2": 4}, None, 4),
+        ((1,), {"other": 4}, None, None),
+        ((1,), {"weight": 3}, nn.Linear(2, 3), 3),
+        ((1,), {}, nn.Linear(2, 3), TensorSpec((3, 2), (2, 1), torch.float32, -1, 0)),
+        ((1,), {}, nn.ReLU(), None),
+    ],
+)
+def test_an_operand_is_given_by_position_by_keyword_or_by_the_module(args, kwargs, module, expected):
+    assert operand(OperatorCall("linear", args, kwargs, None, module=module), 1, "weight", "mat2") == expected

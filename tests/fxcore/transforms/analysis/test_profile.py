@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 
@@ -37,6 +38,16 @@ def test_a_method_is_timed_too():
     (only,) = profile(fxcore.symbolic_trace(lambda x: x.relu()), torch.ones(2), warmup=0, repeats=2).nodes
 
     assert (only.node.name, len(only.seconds)) == ("relu", 2)
+
+
+def test_every_call_waits_for_the_accelerator(traced, monkeypatch):
+    waits = []
+    module = importlib.import_module("fxcore.transforms.analysis.profile")
+    monkeypatch.setattr(module, "_waits_for", lambda *_: lambda: waits.append(1))
+
+    profile(traced, torch.ones(2, 8), warmup=1, repeats=2)
+
+    assert len(waits) == 3 * 3
 
 
 def test_one_slow_run_does_not_move_the_median(traced):

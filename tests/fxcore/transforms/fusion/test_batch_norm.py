@@ -326,3 +326,17 @@ def test_a_layer_that_is_called_with_keywords_takes_new_weights_by_keyword():
 
     (linear,) = [node for node in result.after.graph.nodes if node.op == "call_function"]
     assert (linear.args, list(linear.kwargs)) == ((), ["input", "weight", "bias"])
+
+
+def test_a_function_without_bias_takes_the_new_bias_as_its_next_argument():
+    class WithoutBias(Pair):
+        def forward(self, x):
+            return self.norm(F.conv1d(x, self.layer.weight))
+
+    model = WithoutBias(nn.Conv1d(4, 6, 1, bias=False), nn.BatchNorm1d(6)).eval()
+
+    result = check_transform(FuseBatchNorm(), model, (torch.randn(3, 4, 5),), **RIGHT)
+
+    (convolution,) = [node for node in result.after.graph.nodes if node.op == "call_function"]
+    assert [str(each) for each in convolution.args] == ["x", "layer_fused_weight", "layer_fused_bias"]
+    assert convolution.kwargs == {}

@@ -184,6 +184,24 @@ def test_the_layer_that_loses_most_comes_first():
     assert gains[0] == max(gains)
 
 
+def test_the_loss_is_measured_at_the_first_tensor_of_a_nested_result():
+    class Nested(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            return {"found": [self.first(x), self.second(x)]}
+
+    torch.manual_seed(0)
+    x = torch.randn(4, 8)
+
+    errors = sensitivity(fxcore.symbolic_trace(Nested().eval()), lambda skip: QuantizeStatic([x], skip=skip), x)
+
+    assert [error.path for error in errors] == ["first", "second"]
+    assert errors[0].sqnr < errors[1].sqnr, "the first result does not depend on the second layer"
+
+
 @pytest.mark.parametrize(
     ("transform", "least", "smaller"),
     [

@@ -262,6 +262,9 @@ def test_what_cannot_be_calibrated_is_refused_in_words(model):
         QuantizeStatic([])(gm)
     with pytest.raises(PassArgumentError, match="an example is a dict; give a tuple of the graph's arguments"):
         QuantizeStatic([{"x": 1}])(gm)
+    numbers = torch.ones(2, 4, dtype=torch.long)
+    with pytest.raises(PassError, match="cannot quantize input_1: its value is a Tensor, no floating tensor"):
+        QuantizeStatic([numbers])(fxcore.symbolic_trace(nn.Sequential(nn.Linear(4, 4)).eval()))
     with pytest.raises(EvalModeError, match="Fusion only for eval"):
         QuantizeStatic(examples())(fxcore.symbolic_trace(Net()))
 
