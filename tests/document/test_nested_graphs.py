@@ -70,7 +70,9 @@ def test_the_branches_of_a_trace_with_an_example_are_graphs_of_their_own():
 def test_a_delegate_tells_its_graph_its_backend_and_what_it_made():
     program = export(nn.Linear(2, 2), (torch.ones(1, 2),), strict=False)
     large = b"x" * 65
-    gm = with_delegate(program, specs=[CompileSpec("mode", b"\x01"), CompileSpec("blob", large), 3])
+    gm = with_delegate(
+        program, specs=[CompileSpec("mode", b"\x01"), CompileSpec("blob", large), CompileSpec("n", 2), 3]
+    )
 
     document = build_document(gm)
     (record,) = document.modules
@@ -79,7 +81,7 @@ def test_a_delegate_tells_its_graph_its_backend_and_what_it_made():
     assert dict(record.config) == {
         "backend_id": '"Xnn"',
         "processed_bytes": f"sha256={hashlib.sha256(MADE).hexdigest()}",
-        "compile_specs": f'[mode=b"\\x01", blob=sha256={hashlib.sha256(large).hexdigest()}, 3]',
+        "compile_specs": f'[mode=b"\\x01", blob=sha256={hashlib.sha256(large).hexdigest()}, n=2, 3]',
     }
     assert targets(record.graph) == ["aten.linear.default"]
     assert document.state == ()
