@@ -191,3 +191,15 @@ def test_equal_readers_of_renamed_inputs_pair_with_the_readers_of_the_same_input
 
     own = {"a0": "a0", "a1": "a1", "b0": "b0", "b1": "b1"}
     assert (found, removed, added) == ({"x": "u", "y": "v", **own, "output": "output"}, [], [])
+
+
+def test_graphs_too_unlike_for_an_order_pair_equal_operators_that_several_read_by_their_number(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.common_subsequence", lambda *_: None)
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.anchors", lambda *_: ())
+    texts = (
+        "%x = input x\n%a = f(%x, 1)\n%b = f(%x, 2)\n%c = f(%x, 3)\n%d = g(%x, 1)\nreturn %x",
+        "%x = input x\n%u = g(%x, 2)\n%v = g(%x, 3)\n%p = f(%x, 4)\n%q = f(%x, 5)\nreturn %x",
+    )
+
+    pairs_of_inputs = {"x": "x", "output": "output"}
+    assert pairs(*texts) == ({**pairs_of_inputs, "a": "p", "b": "q", "c": "v", "d": "u"}, [], [])

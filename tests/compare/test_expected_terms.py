@@ -365,3 +365,17 @@ def test_a_symbol_that_only_an_inner_graph_and_a_note_name_keeps_its_name_in_an_
 
     for level in LEVELS:
         assert compare_documents(given, replace(given, notes=("y",)), level=level).is_empty
+
+
+def test_a_constant_more_is_told_under_a_name_that_no_other_has():
+    expected = constants("c0", "c1")
+    more = graph_of(
+        "%x = input x\n%e = get c0\n%z = sub(%x, %e)\n%c = get c1\n%d = get c2\n%a = mul(%z, %c)\n%b = add(%a, %d)\n"
+        "%f = get c0_1\n%g = add(%b, %f)\nreturn %g",
+        state=[constant(f"c{n}", f"[{number}]") for n, number in (("0", 7.0), ("1", 1.0), ("2", 2.0), ("0_1", 8.0))],
+    )
+
+    difference = compare_documents(expected, more)
+
+    added = [change.where for change in difference.changes if change.subject == "state"]
+    assert sorted(added) == ["c0_1", "c0_2"]

@@ -87,6 +87,11 @@ def test_equal_graphs_pair_node_by_node(text, other, pairs):
         (UNREAD, UNREAD.replace("torch.exp", "torch.log")),
         # one value with two readers is not two values with one reader
         (SHARED, SHARED.replace("torch.cos(%a)", "torch.cos(%b)")),
+        # readers of a shared value that read different other values
+        (
+            "%x = input x\n%y = input y\n%a = f(%x)\n%b = g(%a, %x)\n%c = g(%a, %y)\nreturn 1",
+            "%x = input x\n%y = input y\n%a = f(%x)\n%c = g(%a, %y)\n%b = g(%a, %y)\nreturn 1",
+        ),
         (RANDOM, RANDOM.replace("! random\n%b", "\n%b")),
         (
             RANDOM,

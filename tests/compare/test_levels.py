@@ -366,6 +366,8 @@ def test_a_break_in_the_place_of_another_is_not_told_as_better():
         ('print("a # b")', 'print("a # c")', False),
         ('print("a b")', 'print("ab")', False),
         ("x = x.item()", "y = x.item()", False),
+        ("else :", "else:", True),  # no statement by itself
+        ("except A:", "except B:", False),
     ],
 )
 def test_spaces_and_comments_in_the_statement_of_a_break_are_no_difference(expected, obtained, is_same):

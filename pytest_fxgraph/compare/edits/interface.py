@@ -43,8 +43,6 @@ def _input_text(graph: ComparedGraph, change: Change) -> str:
 
 def output_text(graph: ComparedGraph, change: Change) -> str:
     """Put a change of the output in words."""
-    if change.action in ("added", "removed"):
-        return f"output {change.action}"
     texts = [_with_full_names(graph, text) for text in (change.expected, change.obtained)]
     returned, others = ([*references(text)] for text in (change.expected, change.obtained))
     if change.field.startswith("args") and len(returned) != len(others):
