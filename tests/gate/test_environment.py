@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -64,3 +65,14 @@ def test_releases_and_platform_are_known_without_torch(tmp_path, monkeypatch):
     assert facts["torch"][0].isdigit()
     assert facts["platform"]
     assert "torch" not in sys.modules
+
+
+def test_without_torch_the_release_of_torch_is_left_out(tmp_path, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert environment_of_run(tmp_path)["torch"] == importlib.metadata.version("torch")
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert "torch" not in environment_of_run(tmp_path)
