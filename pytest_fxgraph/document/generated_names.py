@@ -138,7 +138,7 @@ class _GraphNames:
                 is_made = self._is_made_graph(node) if path in modules else self._is_lifted(node, path)
                 if is_made:
                     found[path] = CAPTURE if path in modules else LIFTING
-            elif op == "call_module" and self._partitions and node.target in self._partitions:
+            elif op == "call_module" and node.target in self._partitions:
                 found[node.target] = CAPTURE
         return found
 
