@@ -215,3 +215,20 @@ def test_tensors_without_storage_are_told_apart_and_one_under_two_paths_is_one()
 
     assert effects["neg"] == ("read %a",)
     assert "abs" not in effects
+
+
+def test_a_read_of_a_written_value_is_told_beside_the_grad_mode():
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    written = graph.call_method("add_", (x, 1))
+    read = graph.call_function(torch.neg, (x,))
+    graph.output((written, read, graph.call_function(torch.abs, (read,))))
+
+    assert effects_of(graph) == {
+        "_set_grad_enabled": ("write %_set_grad_enabled",),
+        "add_": ("write %x", "read %_set_grad_enabled"),
+        "neg": ("read %x", "read %_set_grad_enabled"),
+        "abs_1": ("read %_set_grad_enabled",),
+        "output": ("read %x",),
+    }
