@@ -58,6 +58,12 @@ def pairs_by_name(text: str, other: str) -> dict[str, str] | None:
             "%x = input x\n%y = input y\n%p = g(%y) ! write %y\n%q = f(%x) ! write %x\nreturn (%q, %p)",
             "xx yy aq bp",
         ),
+        # an input that nothing reads, before unread calls in another order
+        (
+            "%x = input x\n%a = f(1)\n%b = g(2)\nreturn 1",
+            "%x = input x\n%b = g(2)\n%a = f(1)\nreturn 1",
+            "xx aa bb",
+        ),
         (
             STATE,
             STATE.replace("%a = self.m", "%k = self.n")

@@ -131,6 +131,14 @@ def test_one_letter_is_one_difference(name):
     assert changes == [found]
 
 
+def test_numbers_that_differ_by_rounding_differ_at_exact():
+    text = "%x = input x\n%a = f(%x, {})\nreturn %a"
+
+    (change,) = exact(document(text.format("0.10000000000000002")), document(text.format("0.1"))).changes
+
+    assert (change.field, change.expected, change.obtained) == ("args[1]", "0.1", "0.10000000000000002")
+
+
 def test_a_value_that_the_golden_lacks_is_a_difference():
     (change,) = exact(LETTERS, CHANGED["value that one side lacks"][0]).changes
 
