@@ -53,9 +53,7 @@ class ArgumentTexts:
         self.names = TargetNames(self.text, own_name)
         self._constants = constants
         self._node_type = node_type
-        self._writers: dict[type, Writer] = dict(self._plain_writers())
-        if node_type is not None:
-            self._writers[node_type] = self._reference
+        self._writers: dict[type | None, Writer] = {**self._plain_writers(), node_type: self._reference}
 
     @functools.cached_property
     def groups(self) -> ProcessGroupTexts:
@@ -72,14 +70,11 @@ class ArgumentTexts:
 
     def text_with(self, value: Any, reference: Callable[[Any], str]) -> str:
         """Write a value with references to nodes written otherwise; what else is written is the same."""
-        node_type = self._node_type
-        if node_type is None:
-            return self.text(value)
-        self._writers[node_type] = reference
+        self._writers[self._node_type] = reference
         try:
             return self.text(value)
         finally:
-            self._writers[node_type] = self._reference
+            self._writers[self._node_type] = self._reference
 
     def _plain_writers(self) -> dict[type, Writer]:
         return {

@@ -46,15 +46,16 @@ def finding_in_words(kind: str, remark: str, *, is_added: bool) -> str:
 
 def capture_notes(module: Any) -> tuple[str, ...]:
     """Return the notes that a capture left on a graph module."""
-    return tuple(_meta_of(module).get(NOTES, ()))
+    return tuple(meta_of(module).get(NOTES, ()))
 
 
 def places_of_notes(module: Any) -> Mapping[str, str]:
     """Return the lines of the user's code that a capture's notes are about, by note."""
-    return dict(_meta_of(module).get(PLACES_OF_NOTES, {}))
+    return dict(meta_of(module).get(PLACES_OF_NOTES, {}))
 
 
-def _meta_of(module: Any) -> dict[str, Any]:
+def meta_of(module: Any) -> dict[str, Any]:
+    """Return what torch and captures noted on a graph module; a user's model may have other things in `meta`."""
     meta = getattr(module, "meta", None)
     return meta if isinstance(meta, dict) else {}
 

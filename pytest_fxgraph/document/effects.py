@@ -62,7 +62,7 @@ class EffectTexts:
 
     def nodes_in(self, value: Any) -> list[Any]:
         """Return the nodes in an argument, which may be nested."""
-        if type(value) is self._node_type or isinstance(value, self._node_type or ()):
+        if type(value) is self._node_type:
             return [value]
         if isinstance(value, dict):
             value = list(value.values())

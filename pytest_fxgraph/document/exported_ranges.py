@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_fxgraph.document.capture_notes import meta_of
 from pytest_fxgraph.document.model import RANGE_NOTE, NodeRecord
 
 RANGES = "range_constraints"  # key in the meta of a graph module that was made of an exported program
@@ -18,9 +19,7 @@ _INFINITY = 2**62  # versions of torch that have no infinite integers write the 
 
 def range_notes(module: Any, nodes: Sequence[NodeRecord]) -> tuple[str, ...]:
     """Describe the bounds of a graph's symbols, in the order in which values mention them."""
-    meta = getattr(module, "meta", None)
-    if not isinstance(meta, dict):
-        return ()
+    meta = meta_of(module)
     ranges = meta.get(RANGES) or (_ranges_of_inputs(module.graph) if _MARK_OF_EXPORT in meta else None)
     if not ranges:
         return ()

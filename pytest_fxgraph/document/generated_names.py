@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator
 
+from pytest_fxgraph.document.capture_notes import meta_of
 from pytest_fxgraph.document.generated_code import Graphs, Place
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.document.tensor_texts import META_KEYS
@@ -93,7 +94,7 @@ class _GraphNames:
         self, document: GraphDocument, module: Any, graph: Any, nodes: Sequence[Any], *, is_inner: bool
     ) -> None:
         tracer = getattr(graph, "_tracer_cls", None)
-        meta = getattr(module, "meta", {})
+        meta = meta_of(module)
         self.module, self.nodes, self._is_inner = module, nodes, is_inner
         self._ops = [record.op for record in document.nodes]  # asking a node costs a call
         self._traces_operators = _captures_operators(tracer)
@@ -137,7 +138,7 @@ class _GraphNames:
                 is_made = self._is_made_graph(node) if path in modules else self._is_lifted(node, path)
                 if is_made:
                     found[path] = CAPTURE if path in modules else LIFTING
-            elif op == "call_module" and self._partitions and node.target in self._partitions:
+            elif op == "call_module" and node.target in self._partitions:
                 found[node.target] = CAPTURE
         return found
 

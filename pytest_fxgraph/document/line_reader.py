@@ -17,7 +17,7 @@ STATE_KINDS = ("parameter", "buffer", "constant")
 
 _NODE = re.compile(r"%(\w+) *= *(.+)\Z")
 _CALLED = re.compile(r"(?:(self)\.|%(\w+)\.(?=\w+\()|(\.)(?=\w+\())?([\w.<>-]+)")
-_GENERAL = re.compile(rf"({'|'.join(OPS)}) +(?=\")")
+_GENERAL = re.compile(rf"({'|'.join(OPS)}) +(\"(?:[^\"\\]|\\.)*\")")
 _INPUT = re.compile(r"input +(\*{0,2}\w+)(?: +as +%(\w+))?")
 _MODULE = re.compile(r"([\w.<>#]+|\"(?:[^\"\\]|\\.)*\") *(?=\()")
 _STATE = re.compile(rf"({'|'.join(STATE_KINDS)}) +")
@@ -89,9 +89,9 @@ def _optional(told: Mapping[str, str], word: str) -> str | None:
 def _called(text: str) -> tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], bool]:
     """Read the call of a node: opcode, target, arguments, and whether the target is a path in the block."""
     if general := _GENERAL.match(text):
-        quoted, rest = _quoted_beginning(text[general.end() :])
-        args, kwargs = _call_arguments(rest, quoted)
-        return general[1], quoted, args, kwargs, False
+        target = plain_text(general[2])
+        args, kwargs = _call_arguments(text[general.end() :].strip(), target)
+        return general[1], target, args, kwargs, False
     found = _CALLED.match(text)
     if found is None:
         raise YamlDataError(f"{text[:60]!r} calls nothing: a call is TARGET(...), self.PATH(...) or %NAME.METHOD(...)")
@@ -111,14 +111,6 @@ def _call_arguments(rest: str, called: str) -> tuple[tuple[str, ...], tuple[tupl
     if not (rest.startswith("(") and rest.endswith(")")):
         raise YamlDataError(f"expected (...) behind {called!r}, got {rest[:60]!r}")
     return _arguments(rest[1:-1])
-
-
-def _quoted_beginning(text: str) -> tuple[str, str]:
-    """Split a text in quotes from the text behind it."""
-    found = re.match(r'"(?:[^"\\]|\\.)*"', text)
-    if found is None:
-        raise YamlDataError("a quoted text does not end")
-    return plain_text(found[0]), text[found.end() :].strip()
 
 
 def _default(text: str) -> tuple[str, ...]:

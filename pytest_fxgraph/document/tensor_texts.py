@@ -197,12 +197,12 @@ def _shortest(value: float, packed: str | None) -> str:
     if packed is None or not math.isfinite(value):
         return float_text(value)
     bits = struct.pack(packed, value)
-    for digits in range(4, 10):
+    for digits in range(4, 9):
         candidate = float(f"{value:.{digits}g}")
         with contextlib.suppress(OverflowError):  # rounding the largest number up leaves the format
             if struct.pack(packed, candidate) == bits:
                 return float_text(candidate)
-    return float_text(value)
+    return float_text(float(f"{value:.9g}"))  # tells every float32 apart
 
 
 def _close(value: float) -> str:

@@ -61,8 +61,6 @@ def read_yaml(text: str) -> Any:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlDataError(f"it is not YAML: {error.reason}", line) from None
-    except yaml.YAMLError as error:
-        raise YamlDataError(f"it is not YAML: {error}") from None
     return reader.result()
 
 

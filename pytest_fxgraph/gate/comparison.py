@@ -58,7 +58,7 @@ class Obtained(Protocol[_Golden]):
 
 
 class Place(ABC):
-    """Where a golden stands. The base class serves places without a command, pictures and received files."""
+    """Where a golden stands. The base class serves places without pictures and received files."""
 
     has_variants = False  # a golden of a torch version may stand beside it
     is_drawn = False  # a report of the run shows pictures
@@ -85,13 +85,13 @@ class Place(ABC):
         """Keep the outcome of a golden that matches."""
         self.attempt.outcomes.append(outcome)
 
+    @abstractmethod
     def way_to_accept(self) -> tuple[str, str]:
         """Return the command that writes the golden, and a remark. Without a command, the remark is the next step."""
-        return "", ""
 
+    @abstractmethod
     def in_own_words(self, error: errors.GoldenError) -> errors.GoldenError:
         """Return the error of a golden that cannot be read, with a next step that the place knows."""
-        return error
 
     @abstractmethod
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:

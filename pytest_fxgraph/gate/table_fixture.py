@@ -17,7 +17,7 @@ from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend, check_options, shows_options
 from pytest_fxgraph.compare.difference import Change, Difference
-from pytest_fxgraph.errors import GateError, GoldenError, GoldenMissingError
+from pytest_fxgraph.errors import GateError, GoldenMissingError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.fixture import Expectation
@@ -167,10 +167,6 @@ class TableRow(TestPlace):
             f"  it would be: {self._obtained.words()}",
             f"  write the goldens of this test: {command}",
         )
-
-    def in_own_words(self, error: GoldenError) -> GoldenError:
-        """Return the error as it is: the command of one test would not write the rows of the others."""
-        return error
 
     def with_digest(self, outcome: Outcome, text: str | None) -> Outcome:
         """Note the digest of the golden row in the outcome."""

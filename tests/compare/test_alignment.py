@@ -136,3 +136,70 @@ def test_a_node_pairs_with_a_node_that_could_take_its_place(text, other, is_pair
     alignment = align(*map(graph_index_of, graphs))
 
     assert (alignment.obtained_of[1] == 1) is is_paired
+
+
+XY = ["%x = input x", "%y = input y"]
+INPUT = "%x = input x\n%a = f(%x)\n%r = g(%a)\n%b = h(%r)\nreturn %b"
+MORE_INPUTS = "%x = input x\n%z = input z\n%a = f(%z)\n%b = h(%a)\nreturn %b"
+
+
+def test_an_input_of_both_graphs_stays_paired_where_a_call_reads_another_input():
+    found, _, added = pairs(INPUT, MORE_INPUTS)
+    assert (found["x"], added) == ("x", ["z"])
+
+    found, removed, _ = pairs(MORE_INPUTS, INPUT)
+    assert (found["x"], removed) == ("x", ["z"])
+
+
+@pytest.mark.parametrize(
+    ("calls", "others", "partners", "removed", "added"),
+    [
+        # the only reader at a place took the place of the other one
+        (["f(%x, 1)"], ["g(%x, 2)"], {"a0": "b0"}, [], []),
+        (["f(%x, %y)", "f(%y, %x)"], ["g(%y, %x)", "g(%x, %y)"], {"a0": "b1", "a1": "b0"}, [], []),
+        # several readers would be a guess
+        (["f(%x, 1)"], ["g(%x, 2)", "g(%x, 3)"], {}, ["a0"], ["b0", "b1"]),
+        (["f(%x, 1)", "f(%x, 4)"], ["g(%x, 2)"], {}, ["a0", "a1"], ["b0"]),
+    ],
+)
+def test_the_readers_of_a_pair_are_pairs_where_each_is_the_only_one(calls, others, partners, removed, added):
+    texts = [
+        "\n".join([*XY, *(f"%{name}{n} = {call}" for n, call in enumerate(side)), "return %x"])
+        for name, side in (("a", calls), ("b", others))
+    ]
+
+    assert pairs(*texts) == ({"x": "x", "y": "y", **partners, "output": "output"}, removed, added)
+
+
+def test_an_operator_on_one_value_pairs_with_the_same_operator_on_it_in_any_module_and_order():
+    inputs = "%x = input x\n%y = input y\n"
+
+    found, _, _ = pairs(
+        f"{inputs}%a = f(%x, 1) @ p\n%b = f(%y, 2) @ q\nreturn %x",
+        f"{inputs}%c = f(%y, 3) @ r\n%d = f(%x, 4) @ s\nreturn %x",
+    )
+
+    assert found == {"x": "x", "y": "y", "a": "d", "b": "c", "output": "output"}
+
+
+def test_equal_readers_of_renamed_inputs_pair_with_the_readers_of_the_same_input():
+    def graph(first: str, second: str, order: str, number: int) -> str:
+        calls = [f"%{name}{n} = f(%{first if name == 'a' else second})" for name in order for n in range(2)]
+        return "\n".join([f"%{first} = input {first}", f"%{second} = input {second}", *calls, f"return {number}"])
+
+    found, removed, added = pairs(graph("x", "y", "ab", 1), graph("u", "v", "ba", 2))
+
+    own = {"a0": "a0", "a1": "a1", "b0": "b0", "b1": "b1"}
+    assert (found, removed, added) == ({"x": "u", "y": "v", **own, "output": "output"}, [], [])
+
+
+def test_graphs_too_unlike_for_an_order_pair_equal_operators_that_several_read_by_their_number(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.common_subsequence", lambda *_: None)
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.anchors", lambda *_: ())
+    texts = (
+        "%x = input x\n%a = f(%x, 1)\n%b = f(%x, 2)\n%c = f(%x, 3)\n%d = g(%x, 1)\nreturn %x",
+        "%x = input x\n%u = g(%x, 2)\n%v = g(%x, 3)\n%p = f(%x, 4)\n%q = f(%x, 5)\nreturn %x",
+    )
+
+    pairs_of_inputs = {"x": "x", "output": "output"}
+    assert pairs(*texts) == ({**pairs_of_inputs, "a": "p", "b": "q", "c": "v", "d": "u"}, [], [])

@@ -7,6 +7,7 @@ import torch
 
 from pytest_fxgraph.compare.close_numbers import (
     _distance,
+    are_close,
     are_close_contents,
     argument_distance,
     close_argument,
@@ -235,3 +236,56 @@ def test_a_distance_is_told_in_steps_of_its_format_or_by_its_size():
     assert str(_distance(1.0, 1.0 + 2**-23, "float32")) == "1 ulp apart"
     assert str(_distance(1.0, 1.0 + 2**-22, "float32")) == "2 ulps apart"
     assert str(_distance(1.0, 1.25, "float128")) == "apart by 2.0e-01 of its size"
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "dtype", "ulps"),
+    [
+        (1.0, 1.0, "float32", 0),
+        (-1.0, -1.0 - 2**-23, "float32", 1),
+        (1.0, 1.0 + 2**-50, "float64", 4),
+        (1.0, 1.0 + 2**-10, "float16", 1),
+        (1.0, 1.0 + 2**-6, "bfloat16", 2),
+        (0.0, -0.0, "float64", 0),
+        (5e-324, -5e-324, "float64", 2),
+        (2.0, 2.0 - 2**-23, "float32", 1),
+    ],
+)
+def test_a_distance_counts_the_floats_of_a_format_between_two_numbers(expected, obtained, dtype, ulps):
+    for pair in ((expected, obtained), (obtained, expected)):
+        assert str(_distance(*pair, dtype)) == f"{ulps} ulp{'' if ulps == 1 else 's'} apart"
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "is_rounded", "is_close"),
+    [
+        (1000.0, 1000.5, False, True),
+        (1000.0, 1000.51, False, False),
+        (-1000.0, -1000.5, False, True),
+        (999.9, 1000.0, True, True),
+        (1000.0, 1001.0, True, True),
+        (1000.0, 1001.1, True, False),
+        (1e-8, 1.0005e-8, False, True),
+        (1.0, -1.0, True, False),
+        (math.inf, 1e308, True, False),
+        (math.nan, math.nan, False, True),
+        (math.nan, 1.0, True, False),
+        (0.0, 0.0, False, True),
+    ],
+)
+def test_close_numbers_differ_by_half_a_unit_of_the_fourth_digit_or_a_whole_one(
+    expected, obtained, is_rounded, is_close
+):
+    assert are_close(expected, obtained, is_rounded) is is_close
+    assert are_close(obtained, expected, is_rounded) is is_close
+
+
+def test_a_mean_near_zero_is_measured_by_the_largest_number_and_not_by_the_norm():
+    texts = [f"min=-1.0, max=1.0, mean={mean}, norm=5000.0" for mean in ("0.0001", "0.0002", "0.0001005")]
+
+    assert not are_close_contents(*texts[:2], "float32[100]")
+    assert are_close_contents(*texts[::2], "float32[100]")
+
+
+def test_the_largest_number_may_stand_anywhere():
+    assert are_close_contents("[0.0, 0.0, 0.0, 1.0]", "[6e-08, 0.0, 0.0, 1.0]", "float32[4]")

@@ -104,3 +104,35 @@ def test_operands_change_places_at_every_depth_at_once(function):
 
     assert compare_documents(document(inputs + expected), document(inputs + obtained), commutative=True).is_empty
     assert not compare_documents(document(inputs + expected), document(inputs + another), commutative=True).is_empty
+
+
+@pytest.mark.parametrize(
+    ("value", "is_size"),
+    [
+        (".size(%x)", True),
+        ('builtins.getattr(%x, "shape")', True),
+        ('getattr(%x, "shape")', True),
+        (".size(%x, 0)", False),
+        (".size(%x, dim=0)", False),
+        ('builtins.getattr(%x, "ndim")', False),
+        ('f(%x, "shape")', False),
+        ('getattr("shape", %x)', False),
+        (".shape(%x)", False),
+    ],
+)
+def test_two_sizes_are_joined_and_other_values_are_added(value, is_size):
+    lines = f"%x = input x\n%s = {value}\n%t = f(%x)\n"
+    expected, obtained = (document(f"{lines}%a = operator.add({each})\nreturn %a") for each in ("%s, %t", "%t, %s"))
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty is not is_size
+
+
+def test_operands_that_are_commutative_calls_themselves_are_put_in_one_order():
+    graphs = [
+        document(f"%x = input x\n%m = torch.mul({first})\n%s = torch.sin(%x)\n%a = torch.add({second})\nreturn %a")
+        for first in ("%x, 2", "2, %x")
+        for second in ("%m, %s", "%s, %m")
+    ]
+
+    for expected in graphs:
+        assert all(compare_documents(expected, obtained, commutative=True).is_empty for obtained in graphs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.export import Dim, export
 
+from fixtures.documents import document as document_of
 from fxcore import Graph, GraphModule
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.functions import structural_hash, structurally_equal
 
 
@@ -68,6 +72,22 @@ def test_a_dead_read_of_a_tensor_is_no_difference():
     assert are_one(held(reads=["a"]), held(reads=["a"], dead=["a", "b"]))
     assert not are_one(held(reads=["a"]), held(reads=["b"], dead=["a"]))
     assert not are_one(held(reads=["a"]), held(reads=["a", "b"]))
+
+
+@pytest.mark.parametrize("name_from", ["lifting", None])
+def test_a_call_that_reads_the_other_of_two_tensors_is_one_change_if_both_graphs_have_both(name_from):
+    state = tuple(
+        StateRecord(path, "constant", "float32[1]", content=f"[{path[1]}.0]", name_from=name_from)
+        for path in ("c0", "c1")
+    )
+    graphs = [
+        replace(document_of(f"%x = input x\n%c = get c0\n%d = get c1\n%a = mul(%x, {read})\nreturn %a"), state=state)
+        for read in ("%c", "%d")
+    ]
+
+    (change,) = compare_documents(*graphs).changes
+
+    assert (change.where, change.field, change.expected, change.obtained) == ("a", "args[1]", "%c", "%d")
 
 
 def test_level_exact_compares_dead_reads():

@@ -164,3 +164,54 @@ def test_a_call_is_told_by_its_value_if_that_changed_and_else_by_its_arguments(c
     changes = compare_documents(GOLDEN, obtained, level="cost").changes
 
     assert [(each.expected, each.obtained) for each in changes if each.where == "b"] == [texts]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_the_class_of_a_module_that_one_graph_lacks_is_no_other_class(is_new):
+    record = (ModuleRecord("act", "torch.nn.ReLU"),)
+    more = with_cost(total=CostRecord(900, 80, 20, 10, 2), modules=(("act", CostRecord(900, 40, 10, 10, 1)),))
+    graphs = (GOLDEN, replace(more, modules=record)) if is_new else (replace(GOLDEN, modules=record), more)
+
+    assert "class" not in {change.field for change in cost_difference(*graphs).changes}
+
+
+def test_each_call_that_one_graph_lacks_is_named_with_its_module():
+    text = "%x = input x : float32[2]\n%a = torch.exp(%x) @ act\n%b = torch.sin(%a) @ act\n%c = .cos(%b)\nreturn %c"
+    modules = (("act", CostRecord(900, 40, 10, 10, 1)), ("", CostRecord(200, 40, 10, 0, 2)))
+    other = replace(document(text), cost=replace(COST, total=CostRecord(1100, 80, 20, 10, 3), modules=modules))
+
+    for graphs, action, calls in (
+        ((GOLDEN, other), "added", [("torch.exp(%)", "act"), ("torch.sin(%)", "act"), (".cos(%)", None)]),
+        ((other, GOLDEN), "added", [("torch.relu(%)", "act"), ("torch.neg(%)", None)]),
+        ((GOLDEN, other), "removed", [("torch.relu(%)", "act"), ("torch.neg(%)", None)]),
+    ):
+        changes = [change for change in cost_difference(*graphs).changes if change.action == action]
+        assert [(change.expected or change.obtained, change.scope) for change in changes] == calls
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        ((), "most is live in act"),
+        ((("a", 1000),), "held by a 1,000"),
+        ((("a", 3), ("b", 2), ("c", 1)), "held by a 3, b 2, c 1"),
+        ((("a", 3), ("b", 2), ("c", 1), ("d", 1), ("e", 1)), "held by a 3, b 2, c 1, 2 more"),
+    ],
+)
+def test_a_peak_of_memory_names_three_values_that_are_live_there(held, words):
+    (change,) = cost_difference(GOLDEN, with_cost(peak_activation=70, held=held)).changes
+
+    assert change.remark.partition("; ")[2] == words
+
+
+def test_the_lowest_and_the_highest_change_in_percent_and_in_times():
+    assert [relative(100, after) for after in (1099, 1100, 0)] == ["+999.00%", "x11", "-100.00%"]
+
+
+def test_as_many_modules_as_anybody_reads_are_listed():
+    modules = tuple((f"m.{number}", CostRecord(1, 0, 0, 0, 0)) for number in range(MOST_MODULES))
+    golden = replace(GOLDEN, nodes=(), cost=replace(COST, modules=()))
+
+    difference = cost_difference(golden, with_cost(total=CostRecord(900, 80, 20, 10, 2), modules=modules))
+
+    assert (difference.truncated, difference.omitted, len(difference.changes)) == (False, 0, 1 + MOST_MODULES)

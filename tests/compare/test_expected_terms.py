@@ -365,3 +365,69 @@ def test_a_symbol_that_only_an_inner_graph_and_a_note_name_keeps_its_name_in_an_
 
     for level in LEVELS:
         assert compare_documents(given, replace(given, notes=("y",)), level=level).is_empty
+
+
+def test_a_constant_more_is_told_under_a_name_that_no_other_has():
+    expected = constants("c0", "c1")
+    more = graph_of(
+        "%x = input x\n%e = get c0\n%z = sub(%x, %e)\n%c = get c1\n%d = get c2\n%a = mul(%z, %c)\n%b = add(%a, %d)\n"
+        "%f = get c0_1\n%g = add(%b, %f)\nreturn %g",
+        state=[constant(f"c{n}", f"[{number}]") for n, number in (("0", 7.0), ("1", 1.0), ("2", 2.0), ("0_1", 8.0))],
+    )
+
+    difference = compare_documents(expected, more)
+
+    added = [change.where for change in difference.changes if change.subject == "state"]
+    assert sorted(added) == ["c0_1", "c0_2"]
+
+
+@pytest.mark.parametrize("known", [(0, 1), (0,), (1,)])
+def test_a_value_that_one_side_lacks_tells_nothing_of_a_symbol(known):
+    values = [" : f[s0]" if n in known else "" for n in range(2)]
+    expected = graph_of("%x = input x : f[s0]\n%a = f(%x) : f[s0]\n%b = g(%a) : f[s0]\nreturn %b", ["s0"])
+    obtained = graph_of(
+        f"%x = input x : f[s7]\n%a = f(%x){values[0]}\n%b = g(%a){values[1]}\nreturn %b".replace("s0", "s7"), ["s7"]
+    )
+
+    assert matches(expected, obtained)
+    assert matches(obtained, expected)
+
+
+def adding(arguments):
+    return document(f"%x = input x\n%a = torch.add({arguments})\nreturn %a")
+
+
+def test_close_numbers_of_commutative_calls_are_close_at_either_place():
+    golden = adding("%x, 0.1")
+
+    for arguments, is_same in ((f"%x, {NEXT}", True), (f"{NEXT}, %x", True), ("0.2, %x", False), ("%x, 0.2", False)):
+        assert matches(golden, adding(arguments), constants="close", commutative=True) is is_same
+    assert not matches(golden, adding(f"{NEXT}, %x"), constants="close")
+
+
+def test_an_operand_at_another_place_keeps_its_number_in_the_words():
+    (change, *_) = compare_documents(adding("0.1, %x"), adding(f"%x, {NEXT}"), constants="close").changes
+
+    assert NEXT in (change.obtained, *(each.obtained for each in _))
+
+
+def test_a_name_that_only_one_side_generated_is_another_name_beside_names_that_both_did():
+    expected = constants("c0", "c1")
+    chosen = replace(constants("d0", "d1"), state=(constant("d0"), constant("d1", "[2.0]", name_from=None)))
+
+    assert matches(expected, constants("d0", "d1"))
+    assert not matches(expected, chosen)
+    assert not matches(chosen, expected)
+
+
+def test_generated_names_of_one_tensor_under_two_paths_follow_each_other():
+    graphs = [
+        replace(
+            constants(first, second),
+            state=(constant(first), constant(second, None)._replace(same_as=first)),
+        )
+        for first, second in (("c0", "c1"), ("d5", "d3"))
+    ]
+
+    assert matches(*graphs)
+    assert not matches(constants("c0", "c1", ("[1.0]", "[1.0]")), graphs[1])

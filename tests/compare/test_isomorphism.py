@@ -58,6 +58,12 @@ def pairs_by_name(text: str, other: str) -> dict[str, str] | None:
             "%x = input x\n%y = input y\n%p = g(%y) ! write %y\n%q = f(%x) ! write %x\nreturn (%q, %p)",
             "xx yy aq bp",
         ),
+        # an input that nothing reads, before unread calls in another order
+        (
+            "%x = input x\n%a = f(1)\n%b = g(2)\nreturn 1",
+            "%x = input x\n%b = g(2)\n%a = f(1)\nreturn 1",
+            "xx aa bb",
+        ),
         (
             STATE,
             STATE.replace("%a = self.m", "%k = self.n")
@@ -87,6 +93,11 @@ def test_equal_graphs_pair_node_by_node(text, other, pairs):
         (UNREAD, UNREAD.replace("torch.exp", "torch.log")),
         # one value with two readers is not two values with one reader
         (SHARED, SHARED.replace("torch.cos(%a)", "torch.cos(%b)")),
+        # readers of a shared value that read different other values
+        (
+            "%x = input x\n%y = input y\n%a = f(%x)\n%b = g(%a, %x)\n%c = g(%a, %y)\nreturn 1",
+            "%x = input x\n%y = input y\n%a = f(%x)\n%c = g(%a, %y)\n%b = g(%a, %y)\nreturn 1",
+        ),
         (RANDOM, RANDOM.replace("! random\n%b", "\n%b")),
         (
             RANDOM,

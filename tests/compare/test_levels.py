@@ -101,6 +101,17 @@ CHANGED = {
     ),
     "order of modules": (replace(LETTERS, modules=LETTERS.modules[::-1]), ("order", "q", "order", "p", "q")),
     "order of state": (replace(LETTERS, state=LETTERS.state[::-1]), ("order", "w", "order", "v", "w")),
+    "effect that went": (
+        nodes("%x = input x : int64[2]\n%a = f(%x, dim=1, keepdim=True)\n%b = g(%x)\nreturn (%a, %b)"),
+        ("order", "b", "effects", "random", "none"),
+    ),
+    "effects that came": (
+        nodes(
+            "%x = input x : int64[2]\n%a = f(%x, dim=1, keepdim=True) ! read %x; write %a\n"
+            "%b = g(%x) ! random\nreturn (%a, %b)"
+        ),
+        ("order", "a", "effects", "none", "read %x, write %a"),
+    ),
     "operator": (
         nodes("%x = input x : int64[2]\n%a = h(%x, dim=1, keepdim=True)\n%b = g(%x) ! random\nreturn (%a, %b)"),
         ("operators", "a", "target", "f", "h"),
@@ -117,7 +128,58 @@ def test_one_letter_is_one_difference(name):
         for change in exact(obtained).changes
     ]
 
-    assert found in changes
+    assert changes == [found]
+
+
+def test_numbers_that_differ_by_rounding_differ_at_exact():
+    text = "%x = input x\n%a = f(%x, {})\nreturn %a"
+
+    (change,) = exact(document(text.format("0.10000000000000002")), document(text.format("0.1"))).changes
+
+    assert (change.field, change.expected, change.obtained) == ("args[1]", "0.1", "0.10000000000000002")
+
+
+def test_a_value_that_the_golden_lacks_is_a_difference():
+    (change,) = exact(LETTERS, CHANGED["value that one side lacks"][0]).changes
+
+    assert (change.where, change.expected, change.obtained) == ("x", "not recorded", "int64[2]")
+
+
+def test_a_name_that_a_tracer_or_capture_generated_is_one_letter_at_every_place():
+    expected, obtained = (
+        replace(
+            document(f"%x = input {name} : float32[{size}]\n%a = f(%x, {size}) : float32[{size}]\nreturn %a"),
+            symbols=(size,),
+        )
+        for name, size in (("arg0_1", "s0"), ("arg3_1", "s7"))
+    )
+    sides = [
+        replace(side, nodes=(side.nodes[0]._replace(name_from="position"), *side.nodes[1:]))
+        for side in (expected, obtained)
+    ]
+
+    assert compare_documents(*sides).is_empty
+    assert {(change.kind, change.where, change.field, change.expected) for change in exact(*sides[::-1]).changes} == {
+        ("cosmetic", "arg3_1", "target", "arg0_1"),
+        ("cosmetic", "arg3_1", "value", "float32[s0]"),
+        ("cosmetic", "a", "value", "float32[s0]"),
+    }
+
+
+def test_the_order_of_the_effects_of_one_node_is_no_difference_that_a_field_names():
+    text = "%x = input x\n%a = f(%x) ! read %x; write %a\nreturn %a"
+
+    (change,) = exact(document(text.replace("read %x; write %a", "write %a; read %x")), document(text)).changes
+
+    assert (change.where, change.field) == ("the document", "text")
+
+
+def test_effects_are_compared_under_the_names_of_the_obtained_graph():
+    text = "%x = input x\n%a = f(%x) ! read %x; write %a\nreturn %a"
+
+    (change,) = exact(document(text.replace("%a", "%b")), document(text)).changes
+
+    assert (change.field, change.expected, change.obtained) == ("name", "a", "b")
 
 
 def test_order_of_configuration_is_a_difference_that_nothing_else_names():
@@ -214,6 +276,23 @@ def test_inputs_and_outputs_are_compared(obtained, found):
     assert found in signature(expected, document(obtained))
 
 
+def test_default_and_value_of_an_input_are_compared_each():
+    expected, obtained = (document(f"%x = input x = {n} : int64[{n}]\n%y = input y\nreturn %y") for n in (1, 2))
+
+    assert signature(expected, obtained) == [
+        ("changed", "input", "x", "default", "1", "2"),
+        ("changed", "input", "x", "value", "int64[1]", "int64[2]"),
+    ]
+
+
+def test_values_of_results_are_compared_only_in_one_structure():
+    expected, obtained = (
+        document(f"%x = input x : int64[1]\n%y = input y : int64[2]\nreturn {result}") for result in ("%x", "[%y]")
+    )
+
+    assert signature(expected, obtained) == [("changed", "output", "output", "args[0]", "%", "[%]")]
+
+
 def test_the_value_of_an_output_without_nodes_is_compared():
     expected, obtained = document("%x = input x\nreturn () : ()"), document("%x = input x\nreturn () : (int64[],)")
 
@@ -295,6 +374,8 @@ def test_a_break_in_the_place_of_another_is_not_told_as_better():
         ('print("a # b")', 'print("a # c")', False),
         ('print("a b")', 'print("ab")', False),
         ("x = x.item()", "y = x.item()", False),
+        ("else :", "else:", True),  # no statement by itself
+        ("except A:", "except B:", False),
     ],
 )
 def test_spaces_and_comments_in_the_statement_of_a_break_are_no_difference(expected, obtained, is_same):

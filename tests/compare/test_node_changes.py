@@ -393,3 +393,14 @@ def test_writes_that_follow_from_a_module_are_no_other_storage():
     (change,) = compare_documents(expected, obtained).changes
 
     assert (change.where, change.field) == ("act", "config.inplace")
+
+
+def test_reads_of_another_written_storage_are_told_of_the_graph_as_a_whole():
+    text = (
+        "%x = input x\n%y = input y\n%a = f(%x) ! write %x\n%b = g(%y) ! write %y\n%c = h(%x, %y) ! read %x\nreturn %c"
+    )
+
+    (change,) = compare_documents(document(text), document(text.replace("read %x", "read %y"))).changes
+
+    assert (change.kind, change.where, change.field) == ("order", "the graph", "effects")
+    assert (change.expected, change.obtained) == ("other values share storage", "these do")

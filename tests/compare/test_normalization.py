@@ -45,6 +45,13 @@ def test_spelling_counts_where_nothing_else_was_asked_for(obtained):
     "obtained",
     [
         calling("torch.sigmoid(%x)"),
+        calling("torch.relu(%x, %x)"),
+        calling("torch.relu(%x, input=%x)"),
+        calling("torch.relu()"),
+        calling("self.act(%x)"),
+        calling("self.act(%x, %x)", (ModuleRecord("act", "torch.nn.ReLU"),)),
+        calling("self.act(%x, input=%x)", (ModuleRecord("act", "torch.nn.ReLU"),)),
+        calling("self.act()", (ModuleRecord("act", "torch.nn.ReLU"),)),
         calling("torch.nn.functional.relu(%x, True)"),
         calling("torch.nn.functional.relu(%x, inplace=True)"),
         module("torch.nn.ReLU", inplace="True"),

@@ -151,3 +151,28 @@ def test_the_statement_of_a_break_before_a_recompile_has_no_layout():
 
     assert code_of_note(note.format("x.item()")) == code_of_note(note.format("(x.item())"))
     assert code_of_note(note.format("x.item()")) != code_of_note(note.format("z.item()"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fields"),
+    [
+        ("float32[4]: lib.A(x=1, y=2)", "float32[4]: lib.A(x=1, y=3)", [("config.y", "2", "3")]),
+        ("float32[4]: lib.A(x=1)", "float32[4]: lib.A(x=1, z=2)", [("config.z", "", "2")]),
+        ("float32[4]: lib.A(x=1)", "float32[4]: lib.B(x=1)", [("class", "lib.A(x=1)", "lib.B(x=1)")]),
+        ("float32[4]: lib.A(x=1)", "float32[4]", [("class", "lib.A(x=1)", "")]),
+        (
+            "float32[4]",
+            "float32[5]: lib.A(x=1)",
+            [("value", "float32[4]", "float32[5]"), ("class", "", "lib.A(x=1)")],
+        ),
+    ],
+)
+def test_a_tensor_of_a_class_of_its_own_differs_in_attributes_or_in_its_class(before, after, fields):
+    graphs = (
+        document("%x = input x\n%w = get w\n%a = f(%x, %w)\nreturn %a", state=(StateRecord("w", "parameter", value),))
+        for value in (before, after)
+    )
+
+    changes = compare_documents(*graphs).changes
+
+    assert [(change.field, change.expected, change.obtained) for change in changes] == fields

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from fxcore import Graph
@@ -226,3 +227,9 @@ def test_a_structure_is_written_with_its_keys():
     _, spec = pytree.tree_flatten({"k": (1, [2])})
 
     assert ArgumentTexts(None).text(spec) == 'TreeSpec({"k": (*, [*])})'
+
+
+def test_a_size_that_torch_knows_as_a_symbol_is_written_by_its_name():
+    symbol = ShapeEnv().create_unbacked_symint()
+
+    assert ArgumentTexts(None).text([symbol, 2]) == f'[torch.SymInt("{symbol}"), 2]'

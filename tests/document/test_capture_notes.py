@@ -14,6 +14,8 @@ from pytest_fxgraph.document.capture_notes import (
     graphs_of_capture,
     is_capture_note,
     is_of_capture,
+    kernel_notes,
+    kernels_and_counts,
     places_of_notes,
     refuse_without_breaks,
 )
@@ -110,3 +112,10 @@ def test_symbols_of_notes_and_of_graphs_inside_are_numbered_too():
     result = canonical_symbols(captured(graph("s7", "s5")))
 
     assert result.modules[0].graph == graph("s0", "s1")
+
+
+def test_equal_kernels_are_one_note_with_their_number_and_come_back_by_it():
+    notes = kernel_notes(["a: 1 op", "b; x: 2 ops", "a: 1 op", "12"], ["no compiler"])
+
+    assert notes == ["kernel: a: 1 op; x2", "kernel: b; x: 2 ops", "kernel: 12", "kernel: missing, because no compiler"]
+    assert [*kernels_and_counts([*notes[:3], "guard: k; x3"])] == [("a: 1 op", 2), ("b; x: 2 ops", 1), ("12", 1)]

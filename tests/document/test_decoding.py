@@ -93,6 +93,8 @@ def test_a_file_that_is_too_large_is_refused_unread(monkeypatch):
 
     with pytest.raises(GoldenFormatError, match="it is larger than 1 MiB"):
         decode("[" * (2**20 + 1), "g.yaml")
+    with pytest.raises(GoldenFormatError, match="it does not begin with `format:`"):
+        decode("[" * 2**20, "g.yaml")
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40) | st.text("-?:[]{}!&*'\"|>% \nab1", max_size=40))

@@ -188,3 +188,47 @@ def test_the_shape_of_a_tensor_is_no_view_of_it():
     graph.output(graph.call_function(torch.zeros, (size,)))
 
     assert "getitem" not in effects_of(graph)
+
+
+def test_a_slice_reads_the_tensors_in_it():
+    for bounds in ((None, 0, None), (0, None, None), (None, None, 0)):
+        graph = Graph()
+        x, n = graph.placeholder("x"), graph.placeholder("n")
+        graph.call_method("add_", (n, 1))
+        part = slice(*(n if bound == 0 else bound for bound in bounds))
+        graph.output(graph.call_function(operator.getitem, (x, part)))
+
+        assert effects_of(graph) == {"add_": ("write %n",), "getitem": ("read %n",)}
+
+
+def test_tensors_without_storage_are_told_apart_and_one_under_two_paths_is_one():
+    root = nn.Module()
+    for name in ("a", "b"):
+        root.register_buffer(name, torch.eye(2).to_sparse())
+    root.again = root.a
+    graph = Graph()
+    a, b, again = graph.get_attr("a"), graph.get_attr("b"), graph.get_attr("again")
+    written = graph.call_method("mul_", (a, 2))
+    graph.output((graph.call_function(torch.abs, (b,)), graph.call_function(torch.neg, (again,)), written))
+
+    effects = effects_of(graph, root)
+
+    assert effects["neg"] == ("read %a",)
+    assert "abs" not in effects
+
+
+def test_a_read_of_a_written_value_is_told_beside_the_grad_mode():
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    written = graph.call_method("add_", (x, 1))
+    read = graph.call_function(torch.neg, (x,))
+    graph.output((written, read, graph.call_function(torch.abs, (read,))))
+
+    assert effects_of(graph) == {
+        "_set_grad_enabled": ("write %_set_grad_enabled",),
+        "add_": ("write %x", "read %_set_grad_enabled"),
+        "neg": ("read %x", "read %_set_grad_enabled"),
+        "abs_1": ("read %_set_grad_enabled",),
+        "output": ("read %x",),
+    }

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from fixtures.document_strategies import documents
 from pytest_fxgraph.document import encoding
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -139,6 +140,9 @@ def test_a_graph_that_no_golden_would_be_read_back_from_is_refused(monkeypatch):
 
     with pytest.raises(DocumentError, match=r"a graph of \d+ nodes, modules and tensors: a golden holds 10 at most"):
         encode(GraphDocument(nodes))
+    with pytest.raises(DocumentError, match="a graph of 11 nodes"):
+        encode(GraphDocument(nodes[:11]))
+    assert encode(GraphDocument(nodes[:10])).count("input n") == 10
 
 
 def block_nodes(number: int, given: str) -> list[NodeRecord]:
@@ -169,3 +173,18 @@ def test_a_graph_inside_a_module_is_folded_as_the_outer_one_and_its_code_with_it
     traced = encode(replace(document, keeps_traced_names=True))
     assert traced.count("torch.relu(%") == 6
     assert decode(traced, "g.yaml") == document
+
+
+@pytest.mark.parametrize(
+    ("document", "has_graph"),
+    [
+        (GraphDocument(()), True),
+        (GraphDocument((), notes=("break: item in forward",)), False),
+        (GraphDocument((), cost=CostBlock(CostRecord(1, 2, 3, 4, 5), 6, "fc", ())), False),
+    ],
+)
+def test_a_graph_without_nodes_is_written_unless_the_golden_holds_costs_or_breaks_alone(document, has_graph):
+    text = encode(document)
+
+    assert ("graph: |" in text) is has_graph
+    assert decode(text, "g.yaml") == document

@@ -7,6 +7,7 @@ from torch.export import Dim, export
 
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import RANGE_NOTE
 
 
@@ -49,3 +50,13 @@ def test_bounds_of_exported_dimensions_are_noted_in_the_order_of_the_inputs(dims
 
 def test_a_graph_that_was_not_exported_has_no_ranges():
     assert build_document(to_graph_module(nn.ReLU())).notes == ()
+
+
+@pytest.mark.parametrize("meta", ["version 2", 2, [], None])
+def test_a_users_model_may_have_anything_in_its_attribute_meta(meta):
+    model, plain = nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU())
+    model.meta = meta
+
+    documents = [build_document(root, graph=to_graph_module(plain).graph) for root in (model, plain)]
+
+    assert encode(documents[0]) == encode(documents[1])

@@ -212,3 +212,39 @@ def test_only_so_many_blocks_are_compared_with_all_others(monkeypatch):
 
     assert 0 < len(asked) <= 32 * 100  # without a bound, 4,950
     assert differs_in_names_at_most(text, document)
+
+
+OPERATORS = ["exp", "sin", "cos", "tan", "abs", "neg", "log", "sqrt", "ceil"]
+
+
+def layers(*orders: list[str]) -> GraphDocument:
+    """Return blocks that call operators on their input in an order, and hand the result of exp on."""
+    lines, value = ["%x = input x"], "x"
+    for number, order in enumerate(orders):
+        lines += [f"%layers_{number}_{name} = torch.{name}(%{value}) @ layers.{number}" for name in order]
+        value = f"layers_{number}_exp"
+    return document_of("\n".join([*lines, f"return %{value}"]))
+
+
+@pytest.mark.parametrize(
+    ("other", "changes"),
+    [
+        (OPERATORS, []),
+        (
+            OPERATORS[1:] + OPERATORS[:1],
+            ["- %exp = torch.exp(%0)", "  %ceil = torch.ceil(%0)", "+ %exp = torch.exp(%0)"],
+        ),
+        (OPERATORS[:6], ["- %log = torch.log(%0)", "- %sqrt = torch.sqrt(%0)", "- %ceil = torch.ceil(%0)"]),
+        (OPERATORS[::-1], None),  # the same lines, and most at another place
+        (OPERATORS[:5], None),  # more than a third of the lines are gone
+    ],
+)
+def test_a_block_that_differs_by_few_lines_is_written_by_its_changes(other, changes):
+    text = encode(layers(OPERATORS, OPERATORS, other))
+
+    _, is_like, below = text.partition("  %layers_2 = layers.2(%layers_1) like layers.*\n")
+    assert bool(is_like) is (changes is not None)
+    assert text.count(" like layers.*") == 2 + (changes is not None)
+    if changes is not None:
+        assert [line[4:] for line in below.split("\n") if line.startswith("    ")] == changes
+    assert decode(text, "golden").nodes[-1] == layers(OPERATORS, OPERATORS, other).nodes[-1]

@@ -385,3 +385,20 @@ def test_a_forward_that_one_module_got_is_part_of_its_configuration():
     layer.forward = scales
 
     assert config_in_graph(layer) == {"patched forward": f"{__name__}.scales"}
+
+
+class Hidden:
+    """A key of no plain kind."""
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_data_that_is_nested_deeper_than_20_lists_or_has_keys_of_no_plain_kind_is_not_told():
+    told = with_attributes(flat=nested(1), deep=nested(21), deeper=nested(22), keys={Hidden(): 1}, pairs={(1, 2): 2})
+
+    assert {*told} == {"flat", "deep", "pairs"}

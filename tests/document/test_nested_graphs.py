@@ -14,7 +14,7 @@ from fixtures.lowered import CompileSpec, with_delegate
 from fxcore import Graph, GraphModule, symbolic_trace
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.nested_graphs import is_graph_module
+from pytest_fxgraph.document.nested_graphs import attribute_of, is_graph_module
 from pytest_fxgraph.errors import DocumentError
 from pytest_fxgraph.operator_queries import OpsQuery
 
@@ -70,7 +70,9 @@ def test_the_branches_of_a_trace_with_an_example_are_graphs_of_their_own():
 def test_a_delegate_tells_its_graph_its_backend_and_what_it_made():
     program = export(nn.Linear(2, 2), (torch.ones(1, 2),), strict=False)
     large = b"x" * 65
-    gm = with_delegate(program, specs=[CompileSpec("mode", b"\x01"), CompileSpec("blob", large), 3])
+    gm = with_delegate(
+        program, specs=[CompileSpec("mode", b"\x01"), CompileSpec("blob", large), CompileSpec("n", 2), 3]
+    )
 
     document = build_document(gm)
     (record,) = document.modules
@@ -79,7 +81,7 @@ def test_a_delegate_tells_its_graph_its_backend_and_what_it_made():
     assert dict(record.config) == {
         "backend_id": '"Xnn"',
         "processed_bytes": f"sha256={hashlib.sha256(MADE).hexdigest()}",
-        "compile_specs": f'[mode=b"\\x01", blob=sha256={hashlib.sha256(large).hexdigest()}, 3]',
+        "compile_specs": f'[mode=b"\\x01", blob=sha256={hashlib.sha256(large).hexdigest()}, n=2, 3]',
     }
     assert targets(record.graph) == ["aten.linear.default"]
     assert document.state == ()
@@ -184,3 +186,23 @@ def test_a_graph_module_whose_graph_fails_is_not_taken_for_another_module():
 
     with pytest.raises(AttributeError, match="not there yet"):
         is_graph_module(made)
+
+
+class OfTheUser(nn.Module):
+    """A user's module with a property `graph` that fails, and no graph module."""
+
+    @property
+    def graph(self):
+        return self.missing
+
+
+def test_a_property_graph_of_a_users_module_that_fails_makes_it_no_graph():
+    assert not is_graph_module(OfTheUser())
+
+
+def test_an_attribute_is_asked_for_with_or_without_a_default():
+    assert attribute_of(nn.ReLU(), "missing", 3) == 3
+    assert attribute_of(nn.ReLU(), "missing", None) is None
+    assert attribute_of(nn.Linear(2, 3), "out_features", 4) == 3
+    with pytest.raises(AttributeError, match="missing"):
+        attribute_of(nn.ReLU(), "missing")

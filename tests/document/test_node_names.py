@@ -108,3 +108,27 @@ def test_any_document_is_found_under_other_names(document):
 def test_what_is_found_to_match_matches_when_it_is_read(document, obtained):
     if differs_in_names_at_most(encode(document), obtained):
         assert compare_documents(document, obtained).is_empty
+
+
+def test_a_text_with_anything_behind_its_code_has_to_be_read():
+    text = encode(replace(GRAPH, modules=(), nodes=document("%x = input x\nreturn %x").nodes))
+    graph = decode(text, "golden")
+    assert differs_in_names_at_most(text, graph)
+
+    for added in ("more: 1\n", "  \nmore\n", "more\n"):
+        assert not differs_in_names_at_most(text.replace("end: true\n", f"{added}end: true\n"), graph)
+
+
+@pytest.mark.parametrize("argument", ['" like "', '"a:"', '" like a:"', '"block a like b:"'])
+def test_a_text_that_looks_like_a_block_is_found_under_other_names(argument):
+    graph = document(f"%x = input x\n%a = f(%x, {argument})\n%b = g(%a, key={argument})\nreturn %b")
+
+    assert differs_in_names_at_most(encode(graph), rename_nodes(graph, {"a": "c"}))
+    assert not differs_in_names_at_most(encode(graph), replace(graph, nodes=(*graph.nodes[:2], *graph.nodes[3:])))
+
+
+def test_a_graph_that_reads_a_node_that_is_not_there_is_never_found_to_match():
+    graph = document("%x = input x\n%a = f(%x)\nreturn %a")
+    broken = replace(graph, nodes=(graph.nodes[0], graph.nodes[1]._replace(args=("%gone",)), graph.nodes[2]))
+
+    assert not differs_in_names_at_most(encode(graph).replace("f(%x)", "f(%gone)"), broken)

@@ -98,3 +98,18 @@ def test_what_waits_for_a_collective_is_before_what_reads_it():
     assert effects["all_reduce"] == ("collective",)
     assert effects["wait_tensor"] == ("write %all_reduce",)
     assert effects["add"] == ("read %all_reduce",)
+
+
+def test_a_group_that_is_named_by_keyword_has_the_same_words():
+    with fake_group():
+        gm = fxcore.symbolic_trace(
+            lambda x: torch.ops._c10d_functional.all_reduce(x, reduce_op="sum", group_name="0"),
+            example_inputs=torch.rand(4, 3),
+        )
+        kwargs = [dict(build_document(gm).nodes[1].kwargs)]
+        (call,) = [node for node in gm.graph.nodes if node.op == "call_function"]
+        call.kwargs = {**call.kwargs, "group_name": "gone"}
+        kwargs.append(dict(build_document(gm).nodes[1].kwargs))
+
+    names = ('"process_group(size=4)"', '"gone"')
+    assert kwargs == [{"reduce_op": '"sum"', "group_name": name} for name in names]

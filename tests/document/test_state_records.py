@@ -277,3 +277,35 @@ def test_packed_weights_that_a_graph_reads_are_recorded_with_their_tensors():
         ("packed.weight", "parameter", "qint8[3, 2] per tensor, symmetric"),
         ("packed.bias", "parameter", "float32[3]"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "size", "has_content"),
+    [
+        (torch.quantize_per_tensor, 1, True),
+        (torch.quantize_per_tensor, 2, False),
+        (torch.add, 1, False),
+    ],
+)
+def test_a_single_number_of_the_state_dict_has_its_content_where_a_call_quantizes_by_it(target, size, has_content):
+    root, graph = nn.Module(), Graph()
+    root.register_buffer("scale", torch.full((size,), 0.5))
+    graph.output(graph.call_function(target, (graph.placeholder("x"), graph.get_attr("scale"))))
+
+    (record,) = build_document(GraphModule(root, graph)).state
+
+    assert (record.content is not None) is has_content
+
+
+def test_parameters_and_buffers_behind_a_missing_one_are_recorded():
+    class Leaf(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_parameter("missing", None)
+            self.weight = nn.Parameter(torch.zeros(2))
+            self.register_buffer("none", None)
+            self.register_buffer("table", torch.zeros(3))
+
+    state = state_of(nn.ModuleDict({"leaf": Leaf()}), calls=["leaf"])
+
+    assert [record.path for record in state] == ["leaf.weight", "leaf.table"]

@@ -134,3 +134,16 @@ def test_a_hook_that_gives_no_name_is_refused(given):
 
     with pytest.raises(DocumentError, match=r"pytest_fxgraph_target_name gave .* expected a name, or None"):
         names.name(of_the_user)
+
+
+def test_public_functions_of_one_name_have_one_name_and_local_ones_numbers_in_their_order(names):
+    functions = []
+    for _ in range(2):
+        scope = {"__name__": "lib"}
+        exec("def f(x): return x", scope)
+        functions.append(scope["f"])
+
+    assert [names.name(each) for each in functions] == ["lib.f", "lib.f"]
+
+    local = [lambda x: x, lambda x: x + 1, lambda x: x + 2]
+    assert [names.name(each).partition("<lambda>")[2] for each in (*local, *local)] == ["", "#2", "#3"] * 2

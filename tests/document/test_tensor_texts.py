@@ -64,6 +64,18 @@ def test_small_tensors_are_written_value_by_value():
     assert constant_text(torch.tensor([1 + 2j]), "exact") == "[complex(1.0, 2.0)]"
 
 
+@pytest.mark.parametrize("text", ["0.1", "0.8599797", "0.47851443", "0.122185014"])
+def test_a_float_has_as_many_digits_as_its_format_needs(text):
+    assert constant_text(torch.tensor([float(text)]), "exact") == f"[{text}]"
+
+
+def test_both_parts_of_a_complex_number_are_rounded_at_level_close():
+    tensor = torch.tensor([1.23456 - 2.00001j], dtype=torch.complex128)
+
+    assert constant_text(tensor, "exact") == "[complex(1.23456, -2.00001)]"
+    assert constant_text(tensor, "close") == "close([complex(1.235, -2.0)])"
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_float_tensors_come_back_bit_for_bit_from_their_text(dtype):
     torch.manual_seed(0)

@@ -99,6 +99,8 @@ def test_a_report_without_outcomes_stays_as_it_was():
     [
         (["matched", "missing"], MISSING, "call", True),
         (["missing", "updated"], None, "call", True),
+        (["matched", "updated", "missing"], MISSING, "call", True),
+        (["matched", "updated"], MISSING, "call", False),
         (["missing", "mismatch"], None, "call", False),
         (["missing"], RuntimeError("other"), "call", False),
         (["missing"], MISSING, "teardown", False),

@@ -71,6 +71,11 @@ def test_the_summary_is_the_headline_of_what_is_told():
     assert summary_line("2\n\na: relu removed\nmore\n\nb: neg added\nmore", [one, other]) == (
         "relu removed (and 1 more golden)"
     )
+    third = outcome("c", "exp added")
+    assert summary_line("a: relu removed\nmore b: neg added\nmore c: exp added\nmore", [one, other, third]) == (
+        "relu removed (and 2 more goldens)"
+    )
+    assert summary_line("a: relu removed\nmore", []) == "a: relu removed"
 
 
 def test_without_a_golden_the_summary_is_the_first_line():
@@ -79,5 +84,7 @@ def test_without_a_golden_the_summary_is_the_first_line():
 
 
 def test_the_summary_is_short_and_obeyed_by_no_terminal():
-    assert len(summary_line("x" * 500, [])) == LONGEST_SUMMARY
+    assert summary_line("x" * LONGEST_SUMMARY, []) == "x" * LONGEST_SUMMARY
+    for length in (LONGEST_SUMMARY + 1, 500):
+        assert summary_line("x" * length, []) == "x" * (LONGEST_SUMMARY - 3) + "..."
     assert summary_line("a\x1b[2J", []) == "a\\x1b[2J"

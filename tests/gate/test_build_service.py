@@ -40,6 +40,18 @@ def test_elsewhere_nothing_is_written(summary, monkeypatch, name):
     assert not summary.exists()
 
 
+@pytest.mark.parametrize("room", [3_999, 4_000])
+def test_a_report_is_added_while_there_are_4000_bytes_of_room(summary, room):
+    summary.write_bytes(b"x" * (1_048_576 - 2 - room))
+
+    if room < 4_000:
+        with pytest.raises(ReportError, match="run pytest in a step of its own"):
+            append_job_summary(REPORT)
+    else:
+        append_job_summary(REPORT)
+        assert summary.read_bytes().endswith(b"x\n\n" + TEXT.encode())
+
+
 def test_a_summary_that_is_full_is_left_as_it_is(summary):
     summary.write_bytes(b"x" * 1_048_000)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -49,10 +50,17 @@ def test_without_a_repository_the_service_that_builds_names_the_commit(tmp_path,
     assert environment_of_run(tmp_path)["commit"] == "c0ffee"
 
 
-def test_a_broken_repository_is_no_error(repository):
-    (repository / ".git" / "HEAD").write_bytes(b"\xff\xfe")
+@pytest.mark.parametrize("head", [b"\xff\xfe", b"", b"a" * 39, b"g" * 40, b"ref: refs/heads/none"])
+def test_a_broken_repository_is_no_error(repository, head):
+    (repository / ".git" / "HEAD").write_bytes(head)
 
     assert "commit" not in environment_of_run(repository)
+
+
+def test_a_head_without_a_branch_is_the_commit(repository):
+    (repository / ".git" / "HEAD").write_bytes(b"a" * 40 + b"\n")
+
+    assert environment_of_run(repository)["commit"] == "a" * 40
 
 
 def test_releases_and_platform_are_known_without_torch(tmp_path, monkeypatch):
@@ -64,3 +72,14 @@ def test_releases_and_platform_are_known_without_torch(tmp_path, monkeypatch):
     assert facts["torch"][0].isdigit()
     assert facts["platform"]
     assert "torch" not in sys.modules
+
+
+def test_without_torch_the_release_of_torch_is_left_out(tmp_path, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert environment_of_run(tmp_path)["torch"] == importlib.metadata.version("torch")
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert "torch" not in environment_of_run(tmp_path)

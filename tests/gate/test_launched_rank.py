@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from pytest_fxgraph.gate.launched_rank import Gathering, LaunchedRank, launched_rank
+from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, Gathering, LaunchedRank, gathering_of, launched_rank
 
 TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "none",
@@ -82,6 +83,31 @@ def launched(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("FXGRAPH_INSIDE_RANK", raising=False)
     return lambda rank, size=3: Gathering(LaunchedRank(rank, size, "launch", size, ""))
+
+
+@pytest.mark.parametrize(
+    ("here", "options", "gathers"),
+    [(2, {}, True), (2, {"fx_update_golden": True}, True), (1, {}, False), (None, {"fx_update_golden": True}, False)],
+)
+def test_the_ranks_of_one_machine_gather_and_others_only_compare(launched, here, options, gathers):
+    stash = pytest.Stash()
+    if here is not None:
+        stash[LAUNCHED_RANK] = LaunchedRank(1, 2, "launch", here, "")
+
+    found = gathering_of(SimpleNamespace(stash=stash, getoption=options.get))
+
+    assert (found is not None) is gathers
+    if found is not None:
+        assert (found.rank, found.size) == (1, 2)
+        found.deliver([])
+
+
+def test_ranks_on_several_machines_are_refused_where_they_would_write():
+    stash = pytest.Stash()
+    stash[LAUNCHED_RANK] = LaunchedRank(1, 4, "launch", 2, "")
+
+    with pytest.raises(pytest.UsageError, match="cannot gather the goldens of 4 ranks: 2 of them run on this machine"):
+        gathering_of(SimpleNamespace(stash=stash, getoption={"fx_update_golden": True}.get))
 
 
 def test_results_of_all_ranks_reach_rank_0_and_no_file_stays(launched, tmp_path):

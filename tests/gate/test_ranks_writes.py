@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pytest_fxgraph import assert_graph_matches_golden
 from pytest_fxgraph.gate.ranks_writes import TestOutcome, gathered_goldens
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
@@ -259,3 +260,19 @@ def test_a_golden_that_only_one_rank_has_counts_behind_one_that_both_have(pytest
     found = gathered_goldens({0: [same], 1: [same, other]}, store, config)
 
     assert [each.outcome.headline for each in found.taken] == ["x", "rank 1: y"]
+
+
+@pytest.mark.parametrize(("rank", "kind"), [(0, "ReLU"), (1, "Tanh"), (2, "GELU"), (5, "ReLU")])
+def test_a_rank_compares_with_the_golden_of_the_fewest_ranks_that_it_is_among(rank, kind, pytester, monkeypatch):
+    for name, number in (("RANK", rank), ("WORLD_SIZE", 8), ("LOCAL_WORLD_SIZE", 4)):
+        monkeypatch.setenv(name, str(number))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.delenv("FXGRAPH_INSIDE_RANK", raising=False)
+    (pytester.path / "golden/test_ranks").mkdir(parents=True)
+    for end, module in (("", torch.nn.ReLU()), ("@ranks-1-2", torch.nn.GELU()), ("@ranks-1", torch.nn.Tanh())):
+        path = pytester.path / f"golden/test_ranks/test_stage{end}.yaml"
+        assert_graph_matches_golden(module, path, update=True)
+    test = f"import torch\n\ndef test_stage(fx_golden):\n    assert torch.nn.{kind}() == fx_golden"
+    pytester.makepyfile(test_ranks=test)
+
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)

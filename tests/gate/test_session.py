@@ -5,7 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_fxgraph.gate import session as session_file
 from pytest_fxgraph.gate.attempt import attach_outcomes
+from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, LaunchedRank
+from pytest_fxgraph.gate.ranks_writes import TestOutcome
 from pytest_fxgraph.gate.session import GoldenSession
 from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
@@ -230,3 +233,135 @@ def test_a_golden_that_another_run_has_changed_is_not_written(session):
         "written, look at it and run the test again"
     ]
     assert session.summary() == "1 golden not written"
+
+
+# Sessions of ranks that one command launched.
+
+OTHER = replace(MATCHED, nodeid="test_a.py::test_y", golden="golden/test_a/test_y.yaml")
+
+
+class Exchange:
+    """The exchange of ranks, with the results that other ranks deliver."""
+
+    size = 3
+
+    def __init__(self, others, lost):
+        self.others, self.lost, self.delivered = others, lost, None
+
+    def gather(self):
+        return self.others, self.lost
+
+    def deliver(self, results):
+        self.delivered = results
+
+
+@pytest.fixture
+def ranked(session, monkeypatch):
+    """Return a function that makes the session of a rank, and the exchange."""
+
+    def make(rank, others=None, lost=()):
+        exchange = Exchange(others or {}, list(lost))
+        monkeypatch.setattr(session_file, "gathering_of", lambda config: exchange)
+        session.config.stash[LAUNCHED_RANK] = LaunchedRank(rank, 3, "launch", 3, "")
+        return GoldenSession(session.config), exchange
+
+    return make
+
+
+def results(*outcomes, has_passed=True, failed=()):
+    """Return what a rank delivers."""
+    told = [TestOutcome(each, each.nodeid not in failed, each.nodeid in failed).to_data() for each in outcomes]
+    return {"passed": has_passed, "failed": [*failed], "outcomes": told}
+
+
+@pytest.mark.parametrize("has_passed", [True, False])
+def test_another_rank_than_the_first_hands_its_outcomes_over_and_writes_nothing(ranked, has_passed):
+    session, exchange = ranked(1)
+    finish(session, UPDATED, OTHER)
+    assert session.outcomes == []
+
+    assert session.gather(has_passed=has_passed)
+
+    assert exchange.delivered == results(
+        *(replace(each, is_alone=False) for each in (UPDATED, OTHER)), has_passed=has_passed
+    )
+    assert (golden(session), session.written) == (None, [])
+    assert session.results == {(ID, UPDATED.golden): "written", (OTHER.nodeid, OTHER.golden): "matched"}
+
+
+def test_another_rank_tells_the_tests_that_failed(ranked):
+    session, exchange = ranked(2)
+    finish(session, UPDATED, failing="call", outcome="failed")
+
+    session.gather(has_passed=False)
+
+    assert exchange.delivered == results(UPDATED, has_passed=False, failed=[ID])
+    assert session.results == {(ID, UPDATED.golden): "refused"}
+
+
+def test_rank_0_writes_the_goldens_that_all_ranks_want(ranked):
+    session, _ = ranked(0, {1: results(UPDATED), 2: results(UPDATED)})
+    finish(session, UPDATED)
+    assert golden(session) is None
+
+    assert session.gather(has_passed=True)
+
+    assert (golden(session), session.written, session.errors) == ("format: 2\n", [UPDATED.golden], [])
+
+
+@pytest.mark.parametrize(
+    "delivered", [results(UPDATED, has_passed=False, failed=[ID]), results(has_passed=False, failed=[ID])]
+)
+def test_rank_0_writes_no_golden_of_a_test_that_failed_on_another_rank(ranked, delivered):
+    session, _ = ranked(0, {1: results(UPDATED), 2: delivered})
+    finish(session, UPDATED)
+
+    assert not session.gather(has_passed=True)
+
+    assert golden(session) is None
+    assert session.summary() == "1 golden not written"
+
+
+def test_rank_0_writes_no_golden_of_a_test_that_failed_there(ranked):
+    session, _ = ranked(0, {1: results(UPDATED), 2: results(UPDATED)})
+    finish(session, UPDATED, failing="call", outcome="failed")
+
+    assert session.gather(has_passed=False)  # which is asked of the other ranks alone
+
+    assert golden(session) is None
+
+
+def test_a_rank_that_ended_without_results_is_an_error_and_nothing_is_written(ranked):
+    session, _ = ranked(0, {1: results(UPDATED)}, lost=[2, 3])
+    finish(session, UPDATED)
+
+    assert not session.gather(has_passed=True)
+
+    assert golden(session) is None
+    assert session.errors == [
+        "cannot gather the goldens of 3 ranks: rank 2, 3 ended without its results, so that no golden was written; "
+        "look at its output and run the tests again"
+    ]
+
+
+@pytest.mark.parametrize("lost", [(), (2,)])
+def test_variants_that_no_rank_needs_go_unless_a_rank_is_lost(ranked, lost):
+    others = {1: results(UPDATED), 2: results(UPDATED)}
+    session, _ = ranked(0, {rank: each for rank, each in others.items() if rank not in lost}, lost)
+    folder = session.config.rootpath / "golden/test_a"
+    folder.mkdir(parents=True)
+    outdated = [folder / f"test_x@ranks-1{end}" for end in (".yaml", ".received.yaml")]
+    for path in outdated:
+        path.write_text("format: 2\nold: 1\n", encoding="utf-8")
+    finish(session, UPDATED)
+
+    session.gather(has_passed=True)
+
+    assert [path.exists() for path in outdated] == [bool(lost)] * 2
+
+
+def test_a_run_that_no_launcher_started_gathers_nothing(session):
+    finish(session, UPDATED)
+
+    assert session.gather(has_passed=False)
+    assert golden(session) == "format: 2\n"

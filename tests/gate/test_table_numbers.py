@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -11,9 +12,10 @@ from torch import nn
 
 import fxcore
 from fixtures.train_steps import net_inputs, net_step
-from pytest_fxgraph import capture
+from pytest_fxgraph import Capture, capture
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 from pytest_fxgraph.gate.table_numbers import costs_of, findings_of, measured_numbers, numbers_of, row_values
+from pytest_fxgraph.goldens.table_columns import KERNEL_BYTES, KERNELS
 
 
 def test_the_parameters_of_one_graph_are_the_parameters_that_it_reads():
@@ -92,3 +94,16 @@ def test_a_step_has_columns_for_the_memory_of_its_state():
 
     assert numbers["memory_gradients"] == 4 * numbers["params"]
     assert numbers["memory_optimizer"] == 0
+
+
+class Compiled(Capture):
+    """A capture of Inductor with two kernels."""
+
+    kernels = (SimpleNamespace(bytes=100), SimpleNamespace(bytes=20))
+
+
+def test_a_capture_of_inductor_has_columns_for_its_kernels_and_any_other_has_none():
+    counted = [numbers_of(Compiled(frontend, "Net", [with_inner()])) for frontend in ("inductor", "aot")]
+
+    assert counted[0] == {**counted[1], KERNELS: 2, KERNEL_BYTES: 120}
+    assert (counted[1]["graphs"], counted[1]["nodes"]) == (1, 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import re
@@ -12,6 +13,7 @@ import torch
 
 from fixtures import exported_archives as archives
 from pytest_fxgraph.errors import ArchiveError
+from pytest_fxgraph.goldens import archive_entries
 from pytest_fxgraph.goldens.archive_entries import check_archive, is_model_path
 
 REMEDY = "ask its author"
@@ -207,3 +209,35 @@ def test_pickles_of_later_protocols_need_trust_if_they_name_anything(path):
     archives.rewritten(path, archives.INPUTS, lambda _: path.with_suffix(".zip").read_bytes())
 
     assert "names a function that it finds while it is loaded" in refusal(path)
+
+
+def test_entries_that_overlap_are_refused_because_they_may_unpack_to_any_size(path):
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("large", b"x" * 10_000)
+        for number in range(2):
+            again = copy.copy(archive.getinfo("large"))
+            again.filename = f"again{number}"
+            archive.filelist.append(again)
+
+    assert "its entries overlap" in refusal(path, trusts=True)
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_program_of_more_text_than_any_golden_is_refused(path, monkeypatch, room):
+    with zipfile.ZipFile(path) as archive:
+        largest = max(len(archive.read(name)) for name in archive.namelist() if name.endswith(".json"))
+    monkeypatch.setattr(archive_entries, "MOST_BYTES", largest - 1 + room)
+
+    if room:
+        check_archive(path, trusts=False, remedy=REMEDY)
+    else:
+        assert f"an entry of text has more than {largest - 1} bytes" in refusal(path)
+
+
+def test_an_archive_that_the_system_cannot_read_is_refused_with_the_systems_reason(path, monkeypatch):
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(zipfile, "ZipFile", fail)
+
+    assert refusal(path) == f"cannot read {path}: input/output error; check the path"

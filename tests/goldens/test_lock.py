@@ -119,3 +119,11 @@ def test_a_held_file_is_free_once_its_descriptor_is_closed(tmp_path):
     assert is_held(tmp_path / "rank-1")
     os.close(held)
     assert not is_held(tmp_path / "rank-1")
+
+
+def test_a_system_without_locks_makes_the_file_and_takes_its_process_for_alive(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "fcntl", None)
+
+    assert hold(tmp_path / "rank-1") is None
+    assert (tmp_path / "rank-1").exists()
+    assert is_held(tmp_path / "rank-1")

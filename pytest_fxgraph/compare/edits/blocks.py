@@ -128,11 +128,10 @@ def repeated_runs(graph: ComparedGraph, path: str, calls: Sequence[int], is_adde
     if not path or not others or len(own) - len(others) != len(calls):
         return None
     operators, other_operators = [index.operator(n) for n in own], [other.operator(n) for n in others]
-    common = gcd(len(own), len(others))
-    for length in range(2, common + 1):
+    for length in range(2, gcd(len(own), len(others)) + 1):
         counts = len(own) // length, len(others) // length
         run = operators[:length]
-        if common % length == 0 and operators == run * counts[0] and other_operators == run * counts[1]:
+        if operators == run * counts[0] and other_operators == run * counts[1]:
             before, after = counts[::-1] if is_added else counts
             text = f"{listed_operators(index, own[:length])} run {before} -> {after} times"
             site = graph.site(path, *([], calls) if is_added else (calls, []))

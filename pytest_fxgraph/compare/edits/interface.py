@@ -17,9 +17,7 @@ _MOST_NAMED = 3
 def changed_interface(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find inputs that were added, removed, renamed, moved or changed, and outputs that changed."""
     returned = [change for change in graph.changes if change.subject == "output" and change.field.startswith("args")]
-    for change in graph.changes:
-        if change.subject not in ("input", "output"):
-            continue
+    for change in [change for change in graph.changes if change.subject in ("input", "output")]:
         text = _input_text(graph, change) if change.subject == "input" else output_text(graph, change)
         key = (change.subject, change.action, change.field, without_numbers(text))
         changes = [change]
@@ -45,8 +43,6 @@ def _input_text(graph: ComparedGraph, change: Change) -> str:
 
 def output_text(graph: ComparedGraph, change: Change) -> str:
     """Put a change of the output in words."""
-    if change.action in ("added", "removed"):
-        return f"output {change.action}"
     texts = [_with_full_names(graph, text) for text in (change.expected, change.obtained)]
     returned, others = ([*references(text)] for text in (change.expected, change.obtained))
     if change.field.startswith("args") and len(returned) != len(others):

@@ -134,7 +134,7 @@ def _with_waits(index: GraphIndex, positions: Sequence[int], lone: set[int]) -> 
     for position in sorted(lone):
         reads = index.inputs[position]
         is_wait = operator_name(index, position) in ("wait", "wait_tensor")
-        if reads and any(read in members for read in reads) and (is_wait or moves_values_only(index, [position])):
+        if any(read in members for read in reads) and (is_wait or moves_values_only(index, [position])):
             members[position] = None
     return [*members]
 

@@ -34,7 +34,9 @@ def _kept_paths(graph: ComparedGraph) -> set[str]:
         return set()
     nodes, others = graph.expected.nodes, graph.obtained.nodes
     pairs = [(nodes[position], others[partner]) for position, partner in graph.alignment.pairs()]
-    return {node.target for node, other in pairs if node.op in ("call_module", "get_attr") and node[1:3] == other[1:3]}
+    return {
+        node.target for node, other in pairs if node.op in ("call_module", "get_attr") and node.target == other.target
+    }
 
 
 def _is_known(index: GraphIndex, path: str, other: GraphIndex, other_path: str) -> bool:
@@ -72,7 +74,7 @@ def _renaming(path: str, other: str) -> tuple[str, str, str]:
         return "", ".".join(parts[: -len(others)]), ""
     if other.endswith(f".{path}"):
         return "", "", ".".join(others[: -len(parts)])
-    while len(parts) > 1 and len(others) > 1 and parts[-1] == others[-1]:
+    while parts[-1] == others[-1]:  # ends, because neither path is the end of the other
         parts.pop()
         others.pop()
     around: list[str] = []

@@ -22,6 +22,8 @@ VALUES = "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n"
         ("f(1, 2)", "f(2, 3)", "f argument 1: 1 -> 2, argument 2: 2 -> 3"),
         ("f(1, 1)", "f(2, 2)", "f argument 1: 1 -> 2, argument 2: 1 -> 2"),
         ("f([%a, %b])", "f([%b, %a])", "f argument 1: operands exchanged, [exp, sin] -> [sin, exp]"),
+        # a name that no node has
+        ("f([%gone, %a, 1])", "f([%gone, %a, 2])", "f argument 1: [gone, exp, 1] -> [gone, exp, 2]"),
         ("f([%a, %b], 1)", "f([%a, %a], 1)", "f argument 1: [exp, sin] -> [exp, exp]"),
     ],
 )

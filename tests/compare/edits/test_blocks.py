@@ -120,6 +120,8 @@ def runs(*operators: str) -> GraphDocument:
         ("eses", "eseses", "2 operators (exp, sin) run 2 -> 3 times"),
         ("escesc", "esc", "3 operators (exp, sin, cos) run 2 -> 1 times"),
         ("esesesc", "eses", None),
+        ("eses", "esesec", None),
+        ("esesec", "eses", None),
         ("ese", "es", None),
     ],
 )
@@ -127,3 +129,10 @@ def test_operators_of_a_module_that_run_another_number_of_times_are_one_edit(bef
     difference = compare_documents(runs(before), runs(after))
 
     assert [edit.text for edit in difference.edits if edit.kind == "block"] == ([words] if words else [])
+
+
+@pytest.mark.parametrize(("before", "after", "word"), [(2, 3, "more"), (3, 2, "fewer"), (4, 2, "fewer")])
+def test_the_key_of_repeated_runs_tells_their_operators_and_not_how_often_they_run(before, after, word):
+    (edit,) = compare_documents(runs("es" * before), runs("es" * after)).edits
+
+    assert edit.key == ("block", "runs", word, "torch.exp", "torch.sin")

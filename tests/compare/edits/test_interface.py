@@ -98,3 +98,10 @@ def test_another_value_of_the_same_result_is_told():
     before, after = (f"%x = input x\n%a = f(%x)\nreturn %a : {value}" for value in ("int8[2]", "str"))
 
     assert [edit.text for edit in edits(before, after, "output")] == ["output: int8[2] -> str"]
+
+
+def test_an_output_that_came_or_went_is_told():
+    without, returning = "%x = input x\n%a = f(%x) ! io", "%x = input x\n%a = f(%x) ! io\nreturn %a"
+
+    assert [edit.text for edit in edits(without, returning, "inserted")] == ["output added after f"]
+    assert [edit.text for edit in edits(returning, without, "removed")] == ["output removed after f"]

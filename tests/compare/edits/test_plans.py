@@ -58,6 +58,10 @@ BASE = [relu("a", "x"), *collective("r", "a"), relu("b", "r_wait")]
             ("world: 4 ranks, mesh tp=4",), ("world: 4 ranks, mesh model=4",), "a mesh of tp=4 -> model=4",
         ),
         (
+            ("world: 8 ranks, mesh dp=2, tp=4",), ("world: 4 ranks, mesh dp=2, tp=2",),
+            "the world has 8 ranks, mesh dp=2, tp=4 -> 4 ranks, mesh dp=2, tp=2",
+        ),
+        (
             ("placement: up.weight: Shard(0) on tp",), ("placement: up.weight: Replicate() on tp",),
             "up.weight: Shard(0) -> Replicate() on tp",
         ),
@@ -124,6 +128,39 @@ def test_notes_of_a_plan_are_told_as_changes_of_the_plan(before, after, words):
 )
 def test_collectives_that_came_or_went_are_counted_with_their_bytes(nodes, words):
     assert told(golden(*BASE), golden(*nodes)).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("float32[]", "4 bytes"),
+        ("bool[3]", "3 bytes"),
+        ("int8[999]", "999 bytes"),
+        ("int8[1000]", "1 kB"),
+        ("bfloat16[2, 500]", "2 kB"),
+        ("int8[999999]", "1e+03 kB"),
+        ("complex64[125000]", "1 MB"),
+        ("float64[125, 1000000]", "1 GB"),
+    ],
+)
+def test_the_bytes_of_a_collective_are_those_of_its_larger_side(value, words):
+    a = relu("a", "x", "int8[2]")
+
+    edits = compare_documents(golden(a), golden(a, *collective("r", "a", value=value))).edits
+
+    assert [edit.text for edit in edits if edit.kind == "collective"] == [f"+1 all_reduce of {words} on tp"]
+
+
+def test_a_view_belongs_to_a_collective_only_if_it_reads_its_result():
+    view = NodeRecord("v", "call_function", "aten.view.default", ("%r_wait", "[-1]"), value="float32[1048576]")
+    apart = view._replace(name="w", args=("%x", "[-1]"))
+    last = NodeRecord("s", "call_function", "aten.add.Tensor", ("%v", "%w"))
+    more = [*BASE[:-1], view, apart, last]
+
+    edits = compare_documents(golden(relu("a", "x")), golden(*more)).edits
+
+    (edit,) = [edit for edit in edits if edit.kind == "collective"]
+    assert edit.sites[0].obtained == ("graph_0/r", "graph_0/r_wait", "graph_0/v")
 
 
 def test_a_collective_with_another_reduction_is_no_new_collective():

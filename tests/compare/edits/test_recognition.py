@@ -7,7 +7,13 @@ import torch
 
 from fixtures.documents import document
 from fixtures.edited_models import Options, Transformer, Words, stages
+from pytest_fxgraph.compare.alignment import align
+from pytest_fxgraph.compare.difference import Change, Edit, Site
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
+from pytest_fxgraph.compare.edits.recognition import count_at_places
+from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.model import ModuleRecord
 from pytest_fxgraph.functions import diff_graphs
 from pytest_fxgraph.report.clusters import cause_parts
 from pytest_fxgraph.report.text import headline
@@ -189,3 +195,78 @@ def test_another_change_behind_the_left_out_changes_is_in_no_edit(read):
     assert difference.unexplained == 1
     assert headline(difference) == "torch.add other 1e-05 -> 1e-06 at 250 places, and 1 more"
     assert cause_parts(difference, "one") != cause_parts(difference, "two")
+
+
+REDUCED = '%r = _c10d_functional.all_reduce.default(%d, "process_group(tp, size=4)") ! collective'
+FINDINGS = tuple(f"{kind}: item in forward: y = x.item()" for kind in ("break", "recompile", "skipped", "fallback"))
+
+
+def test_a_changed_plan_is_told_first_then_breaks_and_consequences_last():
+    before = document(
+        "%x = input x\n%a = torch.relu(%x)\n%b = torch.softmax(%a, 1)\n%c = self.net.1(%b)\n%d = self.net.2(%c)\n"
+        "return %d",
+        modules=(ModuleRecord("net.1", "torch.nn.ReLU"), ModuleRecord("net.2", "torch.nn.Tanh")),
+        notes=(
+            *("world: 2 ranks", "ranks: 0 run graph_0", "ranks: 1 run graph_1", "placement: w: Shard(0) on tp"),
+            *("constant of the rank: c is 1, 2", *(f"guard: layers.{n}.k == 2" for n in range(5)), "note 1"),
+        ),
+    )
+    after = document(
+        "%x = input x\n%a = torch.tanh(%x)\n%e = torch.exp(%a)\n%b = torch.softmax(%e, 2)\n%c = self.net.5(%b)\n"
+        f"%d = self.net.6(%c)\n{REDUCED}\n%w = _c10d_functional.wait_tensor.default(%r)\n"
+        "%u = .size(%d)\n%v = .size(%d)\nreturn %d",
+        modules=(ModuleRecord("net.5", "torch.nn.ReLU"), ModuleRecord("net.6", "torch.nn.Tanh")),
+        notes=("world: 4 ranks", "ranks: 0-3 run graph_0", *FINDINGS, "note 2"),
+    )
+
+    edits = compare_documents(before, after).edits
+
+    assert [(edit.kind, len(edit.changes)) for edit in edits] == [
+        ("world", 2),
+        ("ranks", 3),
+        ("placement", 1),
+        ("collective", 2),
+        ("constant of the rank", 1),
+        ("break", 1),
+        ("recompile", 1),
+        ("skipped", 1),
+        ("fallback", 1),
+        ("replaced", 2),
+        ("argument", 1),
+        ("renumbered", 2),
+        ("reshaped", 2),
+        ("guard", 5),
+        ("note", 1),
+    ]
+
+
+def of(subject: str, action: str, where: str) -> Change:
+    return Change("operators", action, subject, where)
+
+
+@pytest.mark.parametrize(
+    ("omitted", "paths", "changes", "count"),
+    [
+        # Nodes that were removed, and nodes of the obtained graph.
+        ([(1, -1), (2, -1)], [], [], 1),
+        ([(-1, 1), (-1, 2)], [], [], 1),
+        ([(0, 0), (1, 1), (2, 2)], [], [], 2),
+        # Records below the module that a node of an edit calls.
+        ([], ["fc", "fc.weight", "fc2.weight", "head.weight"], [], 2),
+        ([], [], [of("module", "added", "in/fc"), of("state", "removed", "in/fc.weight")], 2),
+        ([], [], [of("state", "added", "in/head.weight"), of("state", "added", "fc.weight")], 0),
+        # A name of one graph is no name of the other.
+        ([], [], [of("node", "removed", "in/a"), of("node", "changed", "in/p")], 2),
+        ([], [], [of("node", "added", "in/a"), of("node", "removed", "in/p"), of("node", "added", "p")], 0),
+    ],
+)
+def test_left_out_changes_count_at_the_nodes_of_edits_and_at_the_paths_that_these_use(omitted, paths, changes, count):
+    texts = (
+        "%i = input i\n%a = self.fc(%i)\n%b = self.head(%a)\nreturn %b",
+        "%x = input x\n%p = self.fc(%x)\n%q = self.head(%p)\nreturn %q",
+    )
+    alignment = align(*(graph_index_of(document(text)) for text in texts))
+    graph = ComparedGraph(alignment, "in/", omitted, paths)
+    edit = Edit("argument", "words", (Site("in/", ("in/a",), ("in/p", "in/x")),), ())
+
+    assert count_at_places([edit], [graph], changes) == count

@@ -98,6 +98,15 @@ def test_nodes_that_differ_are_put_together(expected, obtained, regions):
     assert told(expected, obtained) == regions
 
 
+def test_the_first_node_of_a_graph_may_be_added_or_removed():
+    plain = document("%x = input x\n%a = torch.relu(%x)\nreturn %a")
+    noisy = document("%n = torch.rand(2)\n%x = input x\n%b = torch.mul(%x, %n)\n%a = torch.relu(%b)\nreturn %a")
+
+    for (expected, obtained), (removed, added) in (((plain, noisy), ([], [0, 2])), ((noisy, plain), ([0, 2], []))):
+        (region,) = found(expected, obtained)[1]
+        assert (region.expected, region.obtained) == (removed, added)
+
+
 def test_a_region_ends_with_its_repeated_block():
     two = "%d = torch.sin(%a) @ layers.0; %e = torch.cos(%d) @ layers.1; %e"
     one = two.replace("layers.0", "layers.0.first").replace("layers.1", "layers.0.last.act")

@@ -156,3 +156,32 @@ def test_modules_that_changed_places_were_not_renamed():
     assert {edit.kind for edit in compare_documents(calls("a", "b"), calls("b", "a")).edits}.isdisjoint(
         {"renamed", "renumbered"}
     )
+
+
+@pytest.mark.parametrize("second", ["self.a(%n0)", "self.a(%n0, 1)"])
+def test_a_module_that_another_call_keeps_was_not_renamed(second):
+    modules = tuple(ModuleRecord(path, "torch.nn.ReLU") for path in "ab")
+    before = document("%n = input n\n%n0 = self.a(%n)\n%n1 = self.a(%n0)\nreturn %n1", modules=modules[:1])
+    after = document(f"%n = input n\n%n0 = self.b(%n)\n%n1 = {second}\nreturn %n1", modules=modules)
+
+    assert {edit.kind for edit in compare_documents(before, after).edits}.isdisjoint({"renamed", "renumbered"})
+
+
+TENSOR = (StateRecord("w", "parameter", "float32[4]"), ModuleRecord("w", "GraphModule", graph=calls("a")))
+
+
+@pytest.mark.parametrize(
+    ("has_tensor", "has_graph"), [((0, 0), (0, 0)), ((1, 0), (0, 1)), ((0, 1), (1, 0)), ((1, 0), (0, 0))]
+)
+def test_a_path_without_an_equal_record_under_the_other_path_was_not_renamed(has_tensor, has_graph):
+    tensor, graph = TENSOR
+    before, after = (
+        document(
+            f"%x = input x\n%w = get {path}\n%y = f(%w, %x)\nreturn %y",
+            state=(tensor._replace(path=path),) * is_tensor,
+            modules=(graph._replace(path=path),) * is_graph,
+        )
+        for path, is_tensor, is_graph in zip("wv", has_tensor, has_graph, strict=True)
+    )
+
+    assert "renamed" not in {edit.kind for edit in compare_documents(before, after).edits}

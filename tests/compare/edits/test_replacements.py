@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.model import ModuleRecord
 from pytest_fxgraph.functions import diff_graphs
 
 SCORES = "%x = input x\n%a = torch.exp(%x)\n%b = torch.softmax(%a)\nreturn %b"
@@ -50,6 +51,30 @@ GRAPHS = {
         "%x = input x\n%a = .flatten(%x, 2)\n%b = .transpose(%a, 1, 2)\n%c = torch.exp(%b)\nreturn %c",
         "%x = input x\n%a = .permute(%x, 0, 2, 3, 1)\n%b = .flatten(%a, 1, 2)\n%c = torch.exp(%b)\nreturn %c",
         ["2 operators (flatten, transpose) -> 2 operators (permute, flatten)"],
+    ),
+    "an operator with a tensor that another operator reads, too": (
+        SCORES,
+        "%x = input x\n%a = torch.exp(%x)\n%w = get w\n%e = torch.sin(%w)\n%m = torch.mul(%a, %w)\n"
+        "%b = torch.softmax(%m)\nreturn (%b, %e)",
+        ["2 operators (sin, mul) with w inserted after exp: the graph also returns sin"],
+    ),
+    "three casts in a row": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\nreturn %b",
+        "%x = input x\n%p = .half(%x)\n%a = torch.exp(%p)\n%q = .float(%a)\n%b = torch.sin(%q)\n%r = .half(%b)\n"
+        "return %r",
+        [".half inserted after sin", "exp is computed between two casts (half, float)"],
+    ),
+    "a call without a reader on another value": (
+        "%x = input x\n%a = torch.exp(%x)\n%p = builtins.print(%a) ! io\n%b = torch.sin(%a)\n%c = torch.cos(%b)\n"
+        "return %c",
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\n%c = torch.cos(%b)\n%p = builtins.print(%c) ! io\n"
+        "return %c",
+        ["print reads cos in place of exp"],
+    ),
+    "two operators moved together": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\n%c = torch.cos(%b)\n%d = torch.tan(%c)\nreturn %d",
+        "%x = input x\n%c = torch.cos(%x)\n%a = torch.exp(%c)\n%b = torch.sin(%a)\n%d = torch.tan(%b)\nreturn %d",
+        ["cos moved from after sin to before exp"],
     ),
     "an argument between a removed and an inserted operator": (
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.f(%a, 1)\n%c = torch.sin(%b)\nreturn %b",
@@ -100,6 +125,16 @@ def test_one_edit_has_one_line(name):
 
     assert sorted(edit.text for edit in difference.edits) == words
     assert not difference.rest
+
+
+def test_an_operator_in_whose_place_a_quantized_module_runs_is_a_quantization():
+    quantized = document(
+        SCORES.replace("torch.exp(%x)", "self.q(%x)"), modules=(ModuleRecord("q", "torch.ao.nn.quantized.ReLU6"),)
+    )
+
+    (edit,) = compare_documents(document(SCORES), quantized).edits
+
+    assert (edit.kind, edit.text) == ("quantized", "torch.exp -> quantized ReLU6")
 
 
 def test_an_edit_with_a_new_input_is_another_cause_than_the_same_edit_without():
