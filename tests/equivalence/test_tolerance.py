@@ -182,6 +182,7 @@ def test_a_gradient_that_is_rounding_alone_has_no_direction_to_compare():
     rule = ToleranceRule(cosine=0.9).for_gradients([torch.tensor([2.0]), torch.tensor([1e-6])])
 
     assert rule.for_tensor(torch.tensor([1e-6])) == Tolerance(0.0, 4e-3)
+    assert rule.for_tensor(torch.tensor([2e-3], dtype=torch.float64)) == Tolerance(0.0, 4e-3)
     assert rule.for_tensor(torch.tensor([1.0])).cosine == 0.9
     assert rule.for_tensor(torch.tensor([0.0625])).cosine == 0.9
 
