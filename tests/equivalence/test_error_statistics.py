@@ -169,6 +169,11 @@ def test_all_thresholds_that_were_missed_are_told():
     )
 
 
+def test_a_threshold_is_reached_by_its_own_number():
+    assert measure(torch.tensor([10.0]), torch.tensor([9.0]), sqnr_of(20.0)) is None
+    assert measure(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), cosine_of(0.6)) is None
+
+
 @pytest.mark.parametrize("tolerance", [sqnr_of(1e-9), cosine_of(1e-9)])
 def test_zeros_reach_no_threshold_and_nothing_but_zeros_passes_for_zeros(tolerance):
     zeros, values = torch.zeros(2), torch.tensor([0.0, 1e-30])
