@@ -257,6 +257,44 @@ def test_a_number_has_the_tolerance_of_its_path():
     assert not agrees(1.0, 2.0, rtol=0, atol={"output[1]": 1.0})
 
 
+class Sometimes(collections.UserDict):
+    """A mapping whose items may refuse."""
+
+    def __init__(self, refuses):
+        super().__init__(a=1)
+        self._refuses = refuses
+
+    def __iter__(self):
+        if self._refuses:
+            raise RuntimeError("not now")
+        return super().__iter__()
+
+    def __repr__(self):
+        return f"Sometimes({self._refuses})"
+
+
+class Refusing:
+    """Cannot be compared."""
+
+    def __eq__(self, other):
+        raise RuntimeError("not comparable")
+
+    __hash__ = None
+
+    def __repr__(self):
+        return "Refusing()"
+
+
+def test_values_whose_methods_raise_differ():
+    assert sentences(Sometimes(False), Sometimes(True)) == [
+        "output is Sometimes(False) in eager, Sometimes(True) in the graph"
+    ]
+    assert sentences(Sometimes(True), Sometimes(False)) == [
+        "output is Sometimes(True) in eager, Sometimes(False) in the graph"
+    ]
+    assert sentences(Refusing(), Refusing()) == ["output is Refusing() in eager, Refusing() in the graph"]
+
+
 def test_a_list_that_a_graph_made_immutable_is_a_list():
     from fxcore.immutable_collections import immutable_list
 
