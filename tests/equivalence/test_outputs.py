@@ -146,6 +146,7 @@ def test_equal_values_of_every_kind_agree(make):
         (closure_over(1), closure_over(2), "output.__closure__[0] is 1 in eager, 2 in the graph"),
         (functools.partial(torch.add, 1), functools.partial(torch.add, 2), "output.args[0] is 1 in eager, 2 in"),
         (torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(3, 1, bias=False), "output.state_dict()['weight'] has"),
+        (type("Own", (list,), {})([1]), [1], "output is Own of 1 in eager, list of 1 in the graph"),
         ([1], [1, 2], "output has 1 parts in eager, 2 in the graph; eager lacks [1]"),
         ((1, 0), (1, None), "output[1] is int in eager, None in the graph"),
         (math, numpy, "output is <module 'math' "),
