@@ -265,7 +265,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
     if str(tensor.dtype).startswith("torch.bits"):  # torch stores these dtypes and cannot compare them
-        return tensor.view(torch.uint8) if tensor.is_contiguous() else tensor.contiguous().view(torch.uint8)
+        return tensor.contiguous().view(torch.uint8)
     return tensor.dequantize() if tensor.is_quantized else tensor
 
 

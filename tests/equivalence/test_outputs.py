@@ -286,6 +286,14 @@ class Refusing:
         return "Refusing()"
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_tensors_that_torch_cannot_compare_are_compared_by_wider_values():
+    ones, zeros = (make(2, dtype=torch.complex32) for make in (torch.ones, torch.zeros))
+
+    assert sentences(ones, ones.clone()) == []
+    assert sentences(ones, zeros) == ["output has other values in the graph than in eager"]
+
+
 def test_values_whose_methods_raise_differ():
     assert sentences(Sometimes(False), Sometimes(True)) == [
         "output is Sometimes(False) in eager, Sometimes(True) in the graph"
@@ -423,6 +431,7 @@ def test_zeros_match_zeros_small_values_and_no_values(rule, values, would_match)
         (lambda: torch.tensor([0j]), True),
         (lambda: torch.tensor([1j]), False),
         (lambda: torch.ones(0), True),
+        (lambda: torch.ones(1).to(torch.float8_e4m3fn), False),  # torch cannot tell whether it is finite
         (lambda: torch.ones(1, device="meta"), True),
         (lambda: torch.quantize_per_tensor(torch.zeros(2), 0.5, 1, torch.qint8), True),
         (lambda: torch.quantize_per_tensor(torch.ones(2), 0.5, 1, torch.qint8), False),

@@ -88,6 +88,13 @@ def test_the_first_difference_is_told_though_the_ranks_stop_later():
     assert "rank 1 has called all its 2 collectives" in told
 
 
+def test_without_a_difference_up_to_the_end_of_a_rank_none_is_told():
+    group = Communicator((0, 1, 2))
+    told = mismatch_of(Plan(3).all("barrier", group).one(0, "all_reduce", group).calls)
+    assert "rank 0 waits in all_reduce" in told
+    assert told.splitlines()[2:] == ["  ranks 1-2 have called all their 1 collectives"]
+
+
 @pytest.mark.parametrize(
     ("kind", "other", "words"),
     [
