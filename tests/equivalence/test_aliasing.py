@@ -34,6 +34,11 @@ def test_empty_and_sparse_tensors_share_nothing():
     sharing = sharing_of_outputs([("output[0]", x), ("output[1]", torch.eye(2).to_sparse())], [("input 0", x)])
 
     assert sharing == {}
+    y = torch.zeros(2)
+    outputs = [("output[0]", torch.eye(2).to_sparse()), ("output[1]", y)]
+    assert sharing_of_outputs(outputs, [("input 0", torch.eye(2).to_sparse()), ("input 1", y)]) == {
+        "output[1]": {("input 1", 0)}
+    }
 
 
 def test_state_that_an_output_shares_is_found_by_its_storage():
