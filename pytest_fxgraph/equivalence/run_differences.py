@@ -52,9 +52,9 @@ def differences_of_runs(
         inputs = {path for path, _ in given.tensors()}
         found += compare_gradients(expected.gradients, obtained.gradients or {}, comparison, inputs)
     # A difference of the first call is reported as such. The second call would repeat it.
-    second = expected.second_output, obtained.second_output
-    if not found and "second call" in checks and second[0] is not None and second[1] is not None:
-        found += _differences_of_later_calls(second[0], second[1], comparison, loosely=loosely)
+    if not found and "second call" in checks:
+        calls = expected.second_output, obtained.second_output
+        found += _differences_of_later_calls(*calls, comparison, loosely=loosely)
     return found
 
 

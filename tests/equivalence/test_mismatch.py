@@ -23,6 +23,10 @@ def test_the_message_has_six_lines_and_the_section_all():
     assert lines[0] == "eager and graph differ (mode train, sample 2 of 3, seed 7): output[0] has other values"
     assert lines[3] == "  also: output[1]; output[2]; output[3]; and 46 more"
     assert lines[4:] == ["  note one", "  note two"]
+    assert error.section.splitlines()[:2] == [
+        "eager and graph differ (mode train, sample 2 of 3, seed 7):",
+        "- output[0] has other values",
+    ]
     assert all(f"output[{index}]" in error.section for index in range(50))
     assert "note two" in error.section
     assert len(error.mismatches) == 50
@@ -45,6 +49,7 @@ def test_lines_and_sections_are_bounded():
     ("context", "words"),
     [
         (CheckContext(), "graph differ: "),
+        (CheckContext(samples=2), "graph differ (sample 1 of 2, seed 0): "),
         (CheckContext(mode="eval"), "graph differ (mode eval): "),
         (CheckContext(samples=1, sample=0, seed=3), "graph differ: "),
         (

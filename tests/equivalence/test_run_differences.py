@@ -215,6 +215,22 @@ def test_an_input_that_grew_is_told_by_its_parts():
     )
 
 
+@pytest.mark.parametrize(
+    ("in_eager", "in_graph", "words"),
+    [
+        ([torch.ones(1), torch.ones(1)], [torch.ones(1), torch.zeros(1)],
+         "input 0[1] differs after the calls: it has other values in the graph than in eager"),
+        ([torch.ones(1)], [4], "input 0[0] differs after the calls: it is Tensor in eager, int in the graph"),
+        ([4], [torch.ones(1)], "input 0[0] differs after the calls: it is int in eager, Tensor in the graph"),
+    ],
+)  # fmt: skip
+def test_a_part_of_an_input_that_was_no_tensor_before_or_after_is_told(in_eager, in_graph, words):
+    given = Arguments(([torch.ones(1)],), {})
+    runs = (run(arguments=Arguments((parts,), {})) for parts in (in_eager, in_graph))
+
+    assert [each.sentence() for each in differences_of_runs(*runs, given, COMPARISON, loosely=False)] == [words]
+
+
 def test_a_second_call_may_be_compared_loosely():
     runs = run(second_output=second()), run(second_output=second(1.01))
 

@@ -185,7 +185,7 @@ def test_repeated_blocks_are_folded(modules, folded):
         assert shown == folded
 
 
-def called(target, *args, result=None, inner=False):
+def called(target, *args, result=None, inner=False, communicators=None, **kwargs):
     """Return the collectives of a graph that calls one operator on tensors."""
     with fake_group(size=2):
         graph = fxcore.Graph()
@@ -199,7 +199,7 @@ def called(target, *args, result=None, inner=False):
             node.meta["val"] = value
             return node
 
-        call = graph.call_function(target, tuple(map(as_node, args)))
+        call = graph.call_function(target, tuple(map(as_node, args)), kwargs)
         call.meta["val"] = torch.ones(2) if result is None else result
         graph.output(call)
         module = fxcore.GraphModule({}, graph)
@@ -208,7 +208,40 @@ def called(target, *args, result=None, inner=False):
             outer.call_module("inner", ())
             outer.output(None)
             module = fxcore.GraphModule({"inner": module}, outer)
-        return collectives_of([module], 0, {})
+        return collectives_of([module], 0, communicators or {})
+
+
+PAIR = {"pair": Communicator((4, 6), "tp")}
+
+
+@pytest.mark.parametrize(
+    ("function", "kwargs", "peer"),
+    [
+        (dist.broadcast, {"src": 1}, 1),
+        (dist.broadcast, {"group_src": 1}, 6),
+        (dist.send, {"dst": 1}, 1),
+        (dist.send, {"group_dst": 0}, 4),
+        (dist.send, {"group_dst": 2}, 2),  # no rank of the group
+        (dist.all_reduce, {}, None),
+    ],
+)
+def test_a_peer_is_a_rank_of_the_world(function, kwargs, peer):
+    (found,) = called(function, torch.ones(2), group="pair", communicators=PAIR, **kwargs)
+    assert (found.peer, found.communicator) == (peer, PAIR["pair"])
+
+
+def test_operators_name_a_peer_within_their_group():
+    (found,) = called(torch.ops._c10d_functional.broadcast.default, torch.ones(2), 1, "pair", communicators=PAIR)
+    assert (found.peer, found.communicator.text) == (6, "tp")
+
+
+def test_a_call_without_a_group_is_of_the_world():
+    (found,) = called(dist.all_reduce, torch.ones(2), communicators=PAIR)
+    assert found.communicator == Communicator((0, 1))
+
+
+def test_collectives_of_two_ranks_are_equal_whatever_their_nodes_are_named():
+    assert collective(node="all_reduce_1", module="net", source="x = f(x)") == collective()
 
 
 def test_collectives_of_inner_graphs_are_listed():
