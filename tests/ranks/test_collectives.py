@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -11,7 +13,13 @@ import fxcore
 from fixtures.parallel_plans import fully_sharded, inputs, tensor_parallel
 from fixtures.process_groups import fake_group, needs_fake_group
 from pytest_fxgraph.errors import RanksError
-from pytest_fxgraph.ranks.collectives import Collective, Collectives, Communicator, collectives_of
+from pytest_fxgraph.ranks.collectives import (
+    Collective,
+    Collectives,
+    Communicator,
+    collectives_of,
+    communicators_by_name,
+)
 
 pytestmark = needs_fake_group
 
@@ -242,6 +250,84 @@ def test_a_call_without_a_group_is_of_the_world():
 
 def test_collectives_of_two_ranks_are_equal_whatever_their_nodes_are_named():
     assert collective(node="all_reduce_1", module="net", source="x = f(x)") == collective()
+
+
+X, PARTS = torch.ones(3), [torch.ones(3), torch.ones(3)]
+c10d = torch.ops.c10d
+
+
+@pytest.mark.parametrize(
+    ("called_operator", "arguments", "words", "message", "gives", "takes"),
+    [
+        (c10d.send, ([X], None, 1, 5), "send of float32[3] to rank 1 on ranks 0-1", 12, (), ()),
+        (c10d.recv_, ([X], None, 1, 5), "recv of float32[3] from rank 1 on ranks 0-1", 12, (), ()),
+        (c10d.recv_any_source_, ([X], None, 5), "recv of float32[3] on ranks 0-1", 12, (), ()),
+        (c10d.gather_, ([PARTS], [X], None, 0), "gather of float32[3] to rank 0 on ranks 0-1", 24, (3,), (3,)),
+        (c10d.gather_, ([], [X], None, 0), "gather of float32[3] to rank 0 on ranks 0-1", 24, (3,), ()),
+        (c10d.scatter_, ([X], [PARTS], None, 0), "scatter of float32[3], float32[3] from rank 0 on ranks 0-1", 24, (3,),
+         (3,)),
+        (c10d.scatter_, ([X], [], None, 0), "scatter of float32[3] from rank 0 on ranks 0-1", 24, (), (3,)),
+        (c10d.allreduce_, ([X], None, None, torch.ones(9)), "all_reduce of float32[3] on ranks 0-1", 12, (), ()),
+        (c10d.barrier, (X, None, []), "barrier on ranks 0-1", 0, (), ()),
+        (c10d.alltoall_, (PARTS, [torch.ones(1), torch.ones(5)], None), "all_to_all of float32[1], float32[5] on ranks "
+         "0-1", 24, (1, 5), (3,)),
+    ],
+)  # fmt: skip
+def test_a_call_of_an_operator_is_read_by_its_schema(called_operator, arguments, words, message, gives, takes):
+    (found,) = called(called_operator.default, *arguments)
+    assert (found.text, found.bytes, found.gives, found.takes) == (words, message, gives, takes)
+    assert found.tag == (5 if "recv" in words or "send" in words else 0)
+    assert found.awaited is None
+
+
+def test_a_batch_is_a_record_for_each_send_and_receive():
+    batch = torch.ops._c10d_functional.batch_p2p_ops.default
+    found = called(batch, ["isend", "irecv"], [1, 0], [7, 8], [X, torch.ones(5)], "pair", communicators=PAIR)
+    assert [(each.text, each.tag, each.order, each.bytes, each.awaited) for each in found] == [
+        ("send of float32[3] to rank 6 on tp", 7, 0, 12, None),
+        ("recv of float32[5] from rank 4 on tp", 8, 1, 20, None),
+    ]
+
+
+def test_a_receive_is_awaited_by_the_wait_for_its_data():
+    functional = torch.ops._c10d_functional
+    with fake_group(size=2):
+        graph = fxcore.Graph()
+        x = graph.placeholder("x")
+        batch = graph.call_function(functional.batch_p2p_ops.default, (["irecv", "isend"], [1, 1], [0, 0], [x, x], "0"))
+        alone = graph.call_function(functional.irecv.default, (x, 1, 0, "0"))
+        graph.call_function(dist.recv, (x, 1))
+        part = graph.call_function(operator.getitem, (batch, 0))
+        graph.call_function(functional.wait_tensor.default, (part,))
+        lost = graph.call_function(functional.irecv.default, (x, 1, 0, "0"))
+        graph.call_function(functional.all_reduce.default, (x, "sum", "0"))
+        graph.call_function(functional.wait_tensor.default, (alone,))
+        graph.output(lost)
+        for node in graph.nodes:
+            node.meta["val"] = X
+        found = collectives_of([fxcore.GraphModule({}, graph)], 0, {})
+
+    assert [(each.kind, each.awaited) for each in found] == [
+        ("recv", 4), ("send", None), ("recv", 6), ("recv", 4), ("recv", None), ("all_reduce", None),
+    ]  # fmt: skip
+
+
+def test_a_mesh_names_the_dimensions_of_its_groups():
+    device_mesh = pytest.importorskip("torch.distributed.device_mesh")
+    with fake_group(size=4):
+        mesh = device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        first, second = (dist.new_group([0, 1, 2]) for _ in range(2))
+        found = communicators_by_name([mesh, torch.relu])
+        names = [str(mesh.get_group(dimension).group_name) for dimension in ("dp", "tp")]
+        numbers = [found[str(group.group_name)].text for group in (first, second)]
+
+    assert [found[name] for name in names] == [Communicator((0, 2), "dp"), Communicator((0, 1), "tp")]
+    assert numbers == ["ranks 0-2", "ranks 0-2 (group 2 of these ranks)"]
+
+
+def test_collectives_are_counted_in_their_repr():
+    assert repr(Collectives([collective()])) == "<1 collective>"
+    assert repr(Collectives([])) == "<0 collectives>"
 
 
 def test_collectives_of_inner_graphs_are_listed():
