@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from fixtures.process_groups import training_forks as training_forks
 from pytest_fxgraph.equivalence import rank_check
 from pytest_fxgraph.equivalence.rank_check import Ranks
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, RanksError, VacuousCheckError
+from pytest_fxgraph.ranks.world import World
 
 pytestmark = [
     pytest.mark.usefixtures("training_forks"),
@@ -322,6 +324,21 @@ def test_the_part_of_a_rank_follows_the_dimensions_of_the_mesh():
     ranks = Ranks(abs, 8, mesh={"dp": 2, "tp": 2, "cp": 2}, batch=("dp", "cp"))
     assert [ranks.part_of(rank) for rank in range(8)] == [0, 1, 0, 1, 2, 3, 2, 3]
     assert ranks.parts == 4
+    assert (Ranks(abs, 2).parts, Ranks(abs, 2).part_of(1)) == (1, 0)
+    assert (Ranks(abs, 2, batch=True).parts, Ranks(abs, 2, batch=True).part_of(1)) == (2, 1)
+
+
+def test_the_ranks_of_a_captured_program_are_the_ones_that_it_was_captured_for():
+    request = SimpleNamespace(build=abs, world=World.of(4, {"dp": 2, "tp": 2}))
+    captured = SimpleNamespace(request=request)
+
+    assert Ranks.of(captured, None, None) == Ranks(abs, 4, {"dp": 2, "tp": 2})
+    assert Ranks.of(captured, len, {"pp": 4}) == Ranks(len, 4, {"pp": 4})
+    request.world = World.of(4, None)
+    assert Ranks.of(captured, None, None) == Ranks(abs, 4, None)
+    for ranks, build in (("two", abs), (2, None)):
+        with pytest.raises(ChoiceError, match=r"needs build=, a function that makes the model of a rank"):
+            Ranks.of(ranks, build, None)
 
 
 # The ranks of the tests below exchange nothing, so this process plays one after the other.
@@ -447,6 +464,7 @@ def test_an_input_without_a_batch_has_a_share_of_its_gradient_on_each_rank(told)
 
     assert told(double, (X, torch.tensor(3.0)), lambda rank: double, grads=True, batch=True) == []
     assert told(double, (X, torch.tensor(3.0)), lambda rank: double, grads=True) == []
+    assert told(double, (torch.tensor(2.0), torch.tensor(3.0)), lambda rank: double, grads=True) == []
 
 
 class Counting(nn.Module):
