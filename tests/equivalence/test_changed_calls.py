@@ -128,6 +128,29 @@ def test_a_second_call_finds_state_that_the_graph_lost():
         ChangedCall(EXAMPLE, twice=True).check(Counts(), graph)
 
 
+class Drifts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * (1 + 0.01 * (self.calls - 1))
+
+
+def test_a_second_call_is_compared_as_closely_as_the_first():
+    with raises_here(MismatchError, match="output of a second call has other values"):
+        ChangedCall(EXAMPLE, twice=True).check(Drifts(), Other(lambda module, x: x * 1))
+
+
+@pytest.mark.parametrize("words", ["has grad mode off", "is in inference mode"])
+def test_a_call_that_records_no_gradients_has_none_to_compare(words):
+    model, graph = Halves(), Halves()
+    (change,) = [each for each in changes_of(model, graph, EXAMPLE)["mode"] if each.words == words]
+
+    assert ChangedCall(EXAMPLE, (change,), grads=True).check(model, graph) == "right"
+
+
 class AsksForModes(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -538,6 +538,40 @@ def test_dropout_draws_anew_for_other_values(told, own_seed, batch, probability,
     assert found == [f"dropout 1 of 1 (rank 1) {each}" for each in words]
 
 
+def test_without_training_no_draws_are_compared(told):
+    class Drops(nn.Module):
+        def forward(self, x):
+            return F.dropout(x, 0.5, self.training) + 1
+
+    assert told(Drops(), WIDE, lambda rank: Drops(), batch=True) == []
+
+
+def test_a_lone_dimension_may_be_the_batch(told):
+    assert told(lambda x: x * 2, WIDE[:, 0], lambda rank: lambda x: x * 2, batch=True) == []
+
+
+def test_each_sample_has_values_of_its_own_and_the_first_those_of_the_test(told):
+    seen = []
+
+    def double(x):
+        seen.append(x.clone())
+        return x * 2
+
+    assert told(lambda x: x * 2, WIDE, lambda rank: double, samples=2) == []
+    first, second = seen[:2]  # of rank 0
+    assert torch.equal(first, WIDE)
+    assert not torch.equal(second, WIDE)
+
+
+def test_model_and_ranks_run_in_the_mode_of_the_check(told):
+    class Mode(nn.Module):
+        def forward(self, x):
+            return x * (2 + self.training)
+
+    assert told(Mode(), X, lambda rank: Mode().eval()) == []
+    assert told(Mode().eval(), X, lambda rank: Mode(), modes="train") == []
+
+
 def test_inputs_without_a_batch_cannot_be_divided(told):
     with pytest.raises(ChoiceError, match=r"cannot give each of 2 ranks its part of the batch: no input has a batch"):
         told(lambda x: x * 2, torch.tensor(3.0), lambda rank: lambda x: x * 2, batch=True)

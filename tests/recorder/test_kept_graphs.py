@@ -122,6 +122,7 @@ def test_a_record_that_is_withdrawn_is_gone_and_an_equal_one_stays(kept, store):
     first, second = (kept.keep("symbolic", "M", "", document) for _ in range(2))
     assert first == second
     kept.withdraw(None)
+    kept.withdraw(kept.keep("symbolic", "N", "", document))
     kept.withdraw(second)
     assert kept.has_graphs()
     kept.withdraw(first)
@@ -131,6 +132,17 @@ def test_a_record_that_is_withdrawn_is_gone_and_an_equal_one_stays(kept, store):
     kept.end()
 
     assert kept.counts() == {"tests": 0, "left out": 1}
+
+
+def test_the_record_that_is_withdrawn_is_not_written(kept, store):
+    kept.begin("test_a")
+    kept.keep("symbolic", "M", "model.py:1", document, {"breaks": []})
+    kept.withdraw(kept.keep("symbolic", "M", "model.py:2", document))
+    kept.end()
+
+    (record,) = (each for _, found in store.indexes() for each in found if isinstance(each, GraphRecord))
+    assert (record.line, record.facts) == ("model.py:1", {"breaks": []})
+    assert kept.keep("symbolic", "M", "", document).facts == {}
 
 
 def test_a_second_attempt_forgets_the_first_one(kept):
