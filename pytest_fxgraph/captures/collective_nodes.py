@@ -37,10 +37,13 @@ def arguments_of(node: fxcore.Node) -> dict[str, Any]:
     if schema is not None:
         names = [argument.name for argument in schema.arguments]
         return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    numbered = {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
     try:
-        return dict(inspect.signature(node.target).bind_partial(*node.args, **node.kwargs).arguments)
-    except (TypeError, ValueError):  # `apply` of an autograd function, written in C
-        return {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
+        bound = inspect.signature(node.target).bind_partial(*node.args, **node.kwargs)
+    except (TypeError, ValueError):  # `apply` of an autograd function: since torch 2.14, it is written in C
+        return numbered
+    is_named = not any(each.kind is each.VAR_POSITIONAL for each in bound.signature.parameters.values())
+    return dict(bound.arguments) if is_named else numbered
 
 
 def group_argument(node: fxcore.Node) -> Any:

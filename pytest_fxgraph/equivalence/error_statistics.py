@@ -47,7 +47,7 @@ class ErrorStatistics:
     @property
     def share(self) -> float:
         """Return the part of the elements outside of the tolerance, between 0 and 1."""
-        return self.mismatched / self.total if self.total else 0.0
+        return self.mismatched / self.total
 
     def describe(self) -> tuple[str, str]:
         """Return two lines: the elements beyond the tolerance or the missed threshold, and the size of the error."""

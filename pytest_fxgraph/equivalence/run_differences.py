@@ -52,9 +52,9 @@ def differences_of_runs(
         inputs = {path for path, _ in given.tensors()}
         found += compare_gradients(expected.gradients, obtained.gradients or {}, comparison, inputs)
     # A difference of the first call is reported as such. The second call would repeat it.
-    second = expected.second_output, obtained.second_output
-    if not found and "second call" in checks and second[0] is not None and second[1] is not None:
-        found += _differences_of_later_calls(second[0], second[1], comparison, loosely=loosely)
+    if not found and "second call" in checks:
+        calls = expected.second_output, obtained.second_output
+        found += _differences_of_later_calls(*calls, comparison, loosely=loosely)
     return found
 
 
@@ -83,15 +83,13 @@ def _described_change(
     after_graph: torch.Tensor | None,
     comparison: OutputComparison,
 ) -> str | None:
-    """Name the run that changed a tensor; return None if the tensors alone do not show it."""
+    """Name the run that changed a tensor; return None if there is no such tensor in all three."""
     if original is None or after_eager is None or after_graph is None:
         return None
     by_eager = any(comparison.compare_tensors(original, after_eager, ""))
     by_graph = any(comparison.compare_tensors(original, after_graph, ""))
     if by_eager and by_graph:
         return "was changed in place by eager and by the graph, to different values"
-    if not by_eager and not by_graph:
-        return None
     return f"was changed in place by {'eager, not by the graph' if by_eager else 'the graph, not by eager'}"
 
 

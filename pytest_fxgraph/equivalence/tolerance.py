@@ -16,7 +16,7 @@ from pytest_fxgraph.choices import NumberByPath
 OUTPUT = "output"
 SECOND_CALL = "output of a second call"
 AFTER_SECOND_CALL = " after a second call"  # the end of the paths of state
-_LATER_CALL = re.compile(r"output of a \w+ call")
+_LATER_CALL = re.compile(r"\Aoutput of a \w+ call")
 LOOSE = 0.05  # no rounding of half precision explains a larger relative error
 
 # rtol and atol as documented for torch.testing.assert_close; dtypes that are missing must be equal exactly.
@@ -195,7 +195,7 @@ def _number_at(given: NumberByPath | None, path: str = "") -> float | None:
 
 def _matches(glob: str, path: str) -> bool:
     # The brackets of a path stand for themselves. A later call returns at the same paths as the first.
-    path = _LATER_CALL.sub(OUTPUT, path, count=1) if path.startswith("output of a ") else path
+    path = _LATER_CALL.sub(OUTPUT, path)
     return re.fullmatch(".*".join(map(re.escape, glob.split("*"))), path) is not None
 
 

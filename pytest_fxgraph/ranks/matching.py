@@ -120,23 +120,26 @@ class _Matching:
             for waiting in (channel, (group, -1, channel[2], head.tag)):  # -1: a receive from any rank
                 if self.posted[waiting]:
                     receive = self.posted[waiting].popleft()
-                    self.open[receive.rank].remove(receive)
+                    if receive in self.open[receive.rank]:
+                        self.open[receive.rank].remove(receive)
                     self.ready.append(receive.rank)
                     return _unequal(head, receive)
             self.sent[channel].append(head)
             return None
         if peer is None:
-            ranks = head.communicator.ranks
-            senders = [rank for rank in ranks if self.sent[group, rank, head.rank, head.tag]]
-            if not senders and any(rank not in self.collectives for rank in ranks):
-                return None
+            senders = [rank for rank in head.communicator.ranks if self.sent[group, rank, head.rank, head.tag]]
             peer = senders[0] if senders else -1
         channel = (group, peer, head.rank, head.tag)
         if self.sent[channel]:
             return _unequal(self.sent[channel].popleft(), head)
         self.posted[channel].append(head)
-        self.open[head.rank].append(head)
+        if not self._is_believed(head):
+            self.open[head.rank].append(head)
         return None
+
+    def _is_believed(self, call: Collective) -> bool:
+        """Return whether a call is a receive from any rank, and a rank that was not captured may send."""
+        return (call.kind, call.peer) == ("recv", None) and not self.collectives.keys() >= {*call.communicator.ranks}
 
     def _deadlock(self) -> str:
         """Describe the ranks that wait, those with equal calls in one line; the first divergence stands first."""
@@ -191,7 +194,8 @@ class _Matching:
 
     def _unmatched(self) -> str | None:
         """Describe the first sends and receives without a partner."""
-        lost = [call for calls in (*self.sent.values(), *self.posted.values()) for call in calls]
+        waiting = (*self.sent.values(), *self.posted.values())
+        lost = [call for calls in waiting for call in calls if not self._is_believed(call)]
         if not lost:
             return None
         lost.sort(key=lambda call: (call.order, call.rank))

@@ -112,7 +112,7 @@ class RecordedTrees:
         if run.problem:
             raise RecordingError(f"cannot record {title}: {run.problem}{self._hint(tree, run)}")
         recording = Recording.read(RecordingStore(str(place)))
-        foreign = foreign_modules(recording.modules, tree, roots, [checkout] if tree != checkout else [])
+        foreign = foreign_modules(recording.modules, tree, roots, [checkout])
         if foreign:
             told = listed([f"{name} from {file}" for name, file in sorted(foreign.items())], _MOST_NAMED)
             raise RecordingError(

@@ -7,8 +7,16 @@ import torch
 import torch.distributed as dist
 
 import fxcore
-from fixtures.process_groups import needs_fake_group
-from pytest_fxgraph.captures.collective_nodes import arguments_of, is_wait, kind_of, reduction_of
+from fixtures.process_groups import fake_group, needs_fake_group
+from pytest_fxgraph.captures.collective_nodes import (
+    arguments_of,
+    group_argument,
+    is_wait,
+    kind_of,
+    name_of_call,
+    name_of_group,
+    reduction_of,
+)
 from pytest_fxgraph.captures.collective_trace import REDUCTION
 
 pytestmark = needs_fake_group
@@ -42,3 +50,39 @@ def test_a_wait_is_a_function_or_a_method():
     assert is_wait(graph.call_function(torch.ops._c10d_functional.wait_tensor.default, (work,)))
     assert not is_wait(graph.call_module("wait", (work,)))
     assert not is_wait(work)
+
+
+def test_a_function_without_a_signature_has_numbered_arguments():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    with fake_group():
+        group = dist.group.WORLD
+        node = graph.call_function(Reduced.apply, (x, group))
+
+        assert group_argument(node) is group
+        assert name_of_group(fxcore.GraphModule({}, fxcore.Graph()), group) == group.group_name
+    assert arguments_of(graph.call_function(torch.relu, (x,), {"out": 1})) == {"0": x, "out": 1}
+    assert arguments_of(graph.call_function(dist.broadcast, (x,), {"src": 1})) == {"tensor": x, "src": 1}
+    assert group_argument(graph.call_function(torch.relu, (x,))) is None
+    assert name_of_group(fxcore.GraphModule({}, fxcore.Graph()), x) is None
+    assert name_of_call(Reduced.apply) == "Reduced"
+    assert name_of_call(torch.ops._c10d_functional.all_reduce_.default) == "all_reduce_"
+
+
+class Reduced(torch.autograd.Function):
+    """A collective with a gradient."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        return x
+
+
+def test_functions_of_torch_sum_unless_they_are_told_otherwise_and_operators_do_not():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    summed = graph.call_function(dist.all_reduce, (x,))
+    operator = graph.call_function(torch.ops.c10d.allreduce_.default, ([x], None, None, None))
+
+    assert reduction_of(summed, "all_reduce", arguments_of(summed)) == "sum"
+    assert reduction_of(summed, "reduce", arguments_of(summed)) == "sum"
+    assert reduction_of(operator, "all_reduce", arguments_of(operator)) is None

@@ -191,3 +191,8 @@ def test_costs_of_a_step_are_told_by_phase_and_module():
         *PHASES[1:],
     ]
     assert found["backward.down"] > found["down"] > 0 == found["update.down.weight"]
+
+
+def test_a_captured_graph_without_shapes_cannot_be_counted():
+    with pytest.raises(CaptureError, match=r"cannot count what \w+ costs: the shapes of its inputs are not known"):
+        costs_of_captured(trace(nn.ReLU()))

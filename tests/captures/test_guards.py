@@ -13,9 +13,10 @@ from torch import nn
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from pytest_fxgraph import capture
-from pytest_fxgraph.captures.capture import Guard
-from pytest_fxgraph.captures.guards import _value, guards_of
-from pytest_fxgraph.captures.torch_internals import GuardedValue
+from pytest_fxgraph.captures.capture import Guard, Recompile
+from pytest_fxgraph.captures.guards import _value, guards_of, read_failure, recompiles_of
+from pytest_fxgraph.captures.places import Place
+from pytest_fxgraph.captures.torch_internals import GuardedValue, GuardFailure
 from pytest_fxgraph.errors import InputsError
 
 X = torch.ones(2, 2)
@@ -366,3 +367,184 @@ def test_guards_tell_attributes_of_the_user_from_their_parts_and_from_modules(pa
 )
 def test_the_value_of_a_part_of_an_argument_is_shown_if_it_is_short_and_plain(expression, value, shown):
     assert _value(expression, {"x": value}) == shown
+
+
+PLACE = Place("net.py", 3, "forward", "x = x * 2")
+
+
+def code_of(name: str) -> Any:
+    return (lambda: None).__code__.replace(co_name=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "guard", "expected", "obtained"),
+    [
+        ("tensor 'x' size mismatch at index 1. expected 2, actual 3", "size", "x size[1]", "2", "3"),
+        ("tensor 'x' dtype mismatch. expected Float, actual Double", "dtype", "x dtype", "Float", "Double"),
+        ("tensor 'x' rank mismatch. expected 2, but got 3", "rank", "x rank", "2", "3"),
+        ("tensor 'x' dispatch key set mismatch. expected A", "dispatch key set", "x dispatch key set", "A", ""),
+        ("tensor 'x' requires_grad mismatch. expected requires_grad=0", "requires_grad", "x requires_grad", "False",
+         "True"),
+        ("tensor 'x' requires_grad mismatch. expected requires_grad=1", "requires_grad", "x requires_grad", "True",
+         "False"),
+        ("tensor 'w' size mismatch at index 0. expected 2, actual 3. Guard failed on a parameter, mark it\nso.", "size",
+         "w size[0]", "2", "3"),
+        ("GLOBAL_STATE changed: grad_mode ", "mode", "torch's grad mode", "", ""),
+        ("L['k'] is None", "value", "k", "None", "4"),
+        ("L['other'] is None", "value", "other", "None", ""),
+        ("len(L['items']) != 3", "length", "len(items)", "3", "2"),
+        ("list(dict.keys(L['table']))[1] == 'c'", "key", "key 1 of table", "'c'", "'b'"),
+        ("list(L['table'].keys())[0] == 'c'", "key", "key 0 of table", "'c'", "'a'"),
+        ("list(dict.keys(L['table']))[2] == 'c'", "key", "key 2 of table", "'c'", ""),
+        ("list(dict.keys(L['k']))[0] == 'c'", "key", "key 0 of k", "'c'", ""),
+        (f"___check_obj_id(L['k'], {id(None)})", "value", "k", "None", "4"),
+        (f"___check_obj_id(L['k'], {id(True)})", "value", "k", "True", "4"),
+        ("___check_obj_id(L['k'], 17)", "identity", "k", "the same object", "4"),
+        ("___check_type_id(L['k'], 17)", "type", "k", "the same type", "int"),
+        ("___check_type_id(L['other'], 17)", "type", "other", "the same type", ""),
+        ("not L['items']", "length", "len(items)", "0", "2"),
+        ("L['k'] == 3", "value", "k", "3", "4"),
+        ("len(L['items']) == 3", "length", "len(items)", "3", "2"),
+        ("L['items'][1] == 3", "value", "items[1]", "3", "6"),
+        ("G['NUMBER'] == 3", "value", "global NUMBER", "3", ""),
+        ("L['x'].size()[0] == 3", "sizes", "x.size()[0] == 3", "", ""),
+        ("Mod(s0, 2) == 0", "sizes", "Mod(s0, 2) == 0", "", ""),
+        ("2 <= L['x'].shape[0]", "sizes", "2 <= x.shape[0]", "", ""),
+        ("hasattr(L['x'], 'y')", "other", "hasattr(x, 'y')", "", ""),
+        ("L['k'] == 3  # x = x * k  # net.py:4 in forward", "value", "k", "3", "4"),
+        ("L['k'] == 3    HINT: mark it", "value", "k", "3", "4"),
+        ("L['k'] == 3\nUser stack trace:\n  L['k'] == 5", "value", "k", "3", "4"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", ["", "0/12: "])
+def test_a_failed_guard_is_read_with_the_value_of_the_call(text, kind, guard, expected, obtained, number):
+    arguments = {"k": 4, "items": [5, 6], "table": {"a": 1, "b": 2}}
+
+    found = read_failure(GuardFailure(code_of("forward"), number + text), 2, arguments, PLACE)
+
+    assert found == Recompile(2, kind, guard, expected, obtained, PLACE, False)
+
+
+def test_a_function_behind_a_break_has_other_arguments_than_the_call():
+    failure = GuardFailure(code_of("torch_dynamo_resume_in_forward_at_3"), "0/1: L['k'] == 3")
+
+    assert read_failure(failure, 2, {"k": 4}, PLACE) == Recompile(2, "value", "k", "3", "", PLACE, True)
+
+
+def test_of_several_versions_of_a_function_the_newest_tells_the_change():
+    first, second = code_of("first"), code_of("second")
+    texts = [(first, "0/1: "), (second, "1/10: "), (first, "0/2: "), (second, "1/9: "), (first, "")]
+    found = [(GuardFailure(code, text), Recompile(2, "value", text, "", "", PLACE)) for code, text in texts]
+
+    assert [each.guard for each in recompiles_of(found)] == ["0/2: ", "1/10: "]
+    assert recompiles_of([]) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (("mode", "torch.is_grad_enabled()", "True"), ["torch.is_grad_enabled() == True"]),
+        (("value", "L['k']", "2"), ["k == 2"]),
+        (("value", "L['items'][0]", "2"), ["items[0] == 2"]),
+        (("length", "L['items']", "2"), ["len(items) == 2"]),
+        (("empty", "L['items']", "0"), ["len(items) == 0"]),
+        (("keys", "L['table']", "['a']"), ["list(table) == ['a']"]),
+        (("key", "L['table']", "'a'"), ["key of table == 'a'"]),
+        (("type", "L['k']", "my.Config"), ["type(k) == my.Config"]),
+        (("type", "L['k']", "dict"), []),
+        (("type", "L['k']", "collections.OrderedDict"), []),
+        (("type", "L['k']", "torch.Tensor"), []),
+        (("type", "L['k']", "torch.nn.modules.activation.ReLU"), []),
+        (("type", "L['self']._modules['act']", "torch.nn.modules.activation.ReLU"),
+         ["type(act) == torch.nn.modules.activation.ReLU"]),
+        (("type", "L['self']._modules['act']", "dict"), []),
+        (("hooks", "L['self']._modules['act']._forward_hooks", "none"), ["hooks of act == none"]),
+        (("hooks", "L['self']._modules['act']._backward_pre_hooks", "none"), ["hooks of act == none"]),
+        (("no key", "L['table']", "'z'"), ["'z' in table == False"]),
+        (("attribute", "L['k']", "extra"), ["hasattr(k, 'extra') == True"]),
+        (("no attribute", "L['self']", "extra"), ["hasattr(self, 'extra') == False"]),
+        (("not set", "L['self']._modules['act']", "forward"), ["'forward' in vars(act) == False"]),
+        (("value", "L['self']", "1"), []),
+        (("type", "L['self']", "my.Net"), []),
+        (("value", "L['___stack0']", "1"), []),
+        (("value", "the stack", "1"), []),
+        (("value", "G['NUMBER']", "4"), ["global NUMBER == 4"]),
+        (("value", "G['__builtins_dict___1']['len']", "f"), []),
+        (("value", "G['__import_torch']", "torch"), []),
+        (("value", "G['__import_torch'].backends.cudnn.enabled", "True"), ["torch.backends.cudnn.enabled == True"]),
+        (("value", "G['__import_my_dot_torch'].flags.on", "True"), ["torch.flags.on == True"]),
+        (("identity", "G['torch'].nn.functional.relu", "the same function"), []),
+        (("value", "G['torch'].backends.cudnn.enabled", "True"), ["torch.backends.cudnn.enabled == True"]),
+        (("value", "G['torch']", "torch"), []),
+        (("value", "G['__import_helpers_dot_sizes'].WIDTH", "4"), ["global helpers.sizes.WIDTH == 4"]),
+        (("value", "G['helpers'].torch.on", "True"), ["global helpers.torch.on == True"]),
+        (("value", "G['ENCLOSING'].__closure__[1].cell_contents", "5"), ["kept of global ENCLOSING == 5"]),
+        (("value", "G['ENCLOSING'].__closure__[0].cell_contents[1]", "2"), ["items[1] of global ENCLOSING == 2"]),
+        (("value", "G['ENCLOSING'].__defaults__[0]", "2"), ["factor of global ENCLOSING == 2"]),
+        (("value", "G['ENCLOSING'].__kwdefaults__['more']", "3"), ["more of global ENCLOSING == 3"]),
+        (("value", "G['ENCLOSING'].calls", "3"), ["global ENCLOSING.calls == 3"]),
+        (("value", "G['TABLE'].__defaults__[0]", "3"), ["global TABLE.__defaults__[0] == 3"]),
+        (("value", "L['self']._modules['inner']._modules['linear']._parameters['weight']", "w"),
+         ["inner.linear.weight == w"]),
+        (("value", "L['self'].training", "False"), ["training == False"]),
+        (("value", "L['self']._forward_hooks['a']", "1"), ["_forward_hooks['a'] == 1"]),
+        (("value", "L['self']._hidden", "5"), ["_hidden == 5"]),
+    ],
+)  # fmt: skip
+def test_a_guarded_value_has_the_words_of_users(value, told):
+    net = Net()
+    net.act = nn.ReLU()
+
+    assert [guard.text for guard in guards_of([GuardedValue(*value)], net, "self")] == told
+
+
+def test_a_function_has_arguments_and_no_parts_of_a_model():
+    found = guards_of([GuardedValue("value", "L['self'].depth", "1")], len, "self")
+
+    assert found == [Guard("item", "self.depth", "1")]
+
+
+def test_tensors_that_are_no_alias_are_different_tensors():
+    tensors = [GuardedValue("tensor", f"L['{name}']", "float32[2]") for name in "xyz"]
+    alias = GuardedValue("alias", "L['y']", "L['x']")
+
+    def different(*values):
+        return [guard.name for guard in guards_of(values, len, "self") if guard.kind == "alias"]
+
+    assert different(*tensors) == ["x and y and z are different tensors"]
+    assert different(*tensors, alias) == ["x is y"]
+    assert different(*tensors, GuardedValue("tensor", "L['w']", "float32[2]"), alias) == [
+        "x is y",
+        "z and w are different tensors",
+    ]
+    assert different(tensors[0]) == different() == []
+    assert different(tensors[0], GuardedValue("tensor", "L['items'][0]", "float32[2]")) == []
+    assert different(GuardedValue("alias", "L['y']", "L['___stack']")) == []
+    assert different(GuardedValue("alias", "L['y']", "G['torch'].tensor")) == []
+    assert different(tensors[0], GuardedValue("alias", "L['___stack']", "L['x']"), tensors[1]) == [
+        "x and y are different tensors"
+    ]
+
+
+def test_a_mode_does_not_end_the_guards():
+    values = [("mode", "m", "1"), ("value", "L['___a']", "1"), ("no key", "L['t']", "'z'"), ("value", "L['k']", "2")]
+
+    found = guards_of([GuardedValue(*value) for value in values], len, "")
+
+    assert [guard.text for guard in found] == ["m == 1", "'z' in t == False", "k == 2"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "shown"),
+    [
+        ("x", None, "None"),
+        ("x", print, "<built-in function print>"),
+        ("x", test_a_mode_does_not_end_the_guards, "function"),
+        ("len(x)", 3, ""),
+        ("x.real", 3, "3"),
+        ("x['a b'].imag", {"a b": 3}, "0"),
+        ("x[y]", [1], ""),
+    ],
+)
+def test_only_parts_of_arguments_are_read(expression, value, shown):
+    assert _value(expression, {"x": value, "y": 0}) == shown

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pytest_fxgraph import capture
-from pytest_fxgraph.captures.places import Place, UserCode, _is_tuple, statement_at
+from pytest_fxgraph.captures.places import Place, UserCode, _is_tuple, function_name, in_module, statement_at
 
 SPLIT = textwrap.dedent(
     """\
@@ -107,3 +107,111 @@ def test_a_comma_at_the_end_makes_a_tuple_of_one_item(line, is_tuple):
 
 def test_a_model_without_python_code_has_a_place_without_a_line():
     assert UserCode(torch.relu).forward == Place("", 0, "relu", "")
+
+
+class Base(nn.Module):
+    def forward(self, x):
+        return self.helped(x)
+
+    def helped(self, x):
+        return x * 2
+
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Base(), Base()])
+        self.head = Child()
+
+    def forward(self, x):
+        return x
+
+    @classmethod
+    def plain(cls, x):
+        return x
+
+
+class Child(Base):
+    def forward(self, x):
+        return super().forward(x) + 1
+
+
+def place_of(function, offset=1, model=None):
+    code = function.__code__
+    return UserCode(model or Blocks()).place(code.co_filename, code.co_firstlineno + offset, code.co_name)
+
+
+@pytest.mark.parametrize(
+    ("function", "module", "source"),
+    [
+        (Base.forward, "blocks.*, head", "return self.helped(x)"),
+        (Base.helped, "blocks.*, head", "return x * 2"),
+        (Child.forward, "head", "return super().forward(x) + 1"),
+        (Blocks.forward, "", "return x"),
+        (said, "", "x = x.sin()"),
+    ],
+)
+def test_a_place_has_the_modules_of_its_function(function, module, source):
+    place = place_of(function)
+
+    assert (place.module, place.source, place.function) == (module, source, function.__name__)
+    assert UserCode(Blocks()).has(place) is (function is not said)
+    assert place.text == f"{f'{module}.' * bool(module)}{function.__name__}: {source}"
+    assert str(place).endswith(f"test_places.py:{place.line}, in {function.__name__}: {source}")
+    assert place.line_of_source.endswith(f"test_places.py:{place.line}: {source}")
+
+
+def test_a_line_before_a_function_of_the_same_name_is_of_no_module():
+    assert place_of(Base.forward, -1).module == ""
+    assert place_of(Base.forward, 0).module == "blocks.*, head"
+    assert UserCode(len).has(place_of(Base.forward)) is False
+    assert Place("", 3, "f", "x").line_of_source == ""
+    assert UserCode(Blocks()).has(place_of(Blocks.plain.__func__))
+
+
+def test_a_resumed_function_has_the_name_of_the_users():
+    place = UserCode(None).place(__file__, 1, "torch_dynamo_resume_in_torch_dynamo_resume_in_forward_at_3_at_5")
+
+    assert place.function == "forward"
+    assert function_name("torch_dynamo_resume_in_f_at_x") == "torch_dynamo_resume_in_f_at_x"
+
+
+def test_the_innermost_place_gets_the_module_that_called_its_function():
+    outer, inner = Place("a.py", 1, "forward", "f(x)", "head"), Place("b.py", 2, "f", "x")
+
+    assert in_module([outer, inner]) == Place("b.py", 2, "f", "x", "head")
+    assert in_module([Place("a.py", 1, "forward", "f(x)", "tail"), outer, inner]).module == "head"
+    assert in_module([inner]) is inner
+    assert in_module([outer]) is outer
+
+
+def test_the_place_of_a_model_is_its_own_function():
+    code = Child.forward.__code__
+
+    assert UserCode(Child()).forward == Place(code.co_filename, code.co_firstlineno, "forward", "def forward(self, x):")
+    assert UserCode(said).forward.function == "said"
+    assert UserCode(Child().helped).forward.function == "helped"
+
+
+@pytest.mark.parametrize(("length", "shown"), [(200, True), (201, False)])
+def test_a_statement_of_more_than_two_hundred_characters_is_its_line(length, shown):
+    first, second = "y = f(", f"    {'x' * (length - 7)})\n"
+
+    assert (statement_at([f"{first}\n", second], 1) == f"{first}{second.strip()}") is shown
+    assert statement_at([f"{first}\n", second], 0) == ""
+    assert statement_at(["y = 1\n"], 1) == "y = 1"
+    assert statement_at(["y = 1\n"], 2) == ""
+
+
+def test_the_innermost_statement_of_several_lines_counts():
+    lines = ["with a(", "    b", ") as c, d(", "    e", "):"]
+    lines += ["    x = (", "        1", "    )"]
+    lines += ["match f(", "    x", "):", "    case 1:", "        y = 1"]
+
+    found = [statement_at([f"{line}\n" for line in lines], number) for number in range(1, 14)]
+
+    assert found[:5] == ["with a(b) as c, d(e):"] * 5
+
+    assert found[5:8] == ["x = (1)"] * 3
+    assert found[8:11] == ["match f(x):"] * 3
+    assert found[12] == "y = 1"

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.captures.shapes import arguments_in_order, positional_arguments, record_shapes
+from pytest_fxgraph.captures.shapes import arguments_in_order, positional_arguments, record_shapes, shapes_recorded
 from pytest_fxgraph.errors import CaptureError
 
 Pair = namedtuple("Pair", ["first", "second"])
@@ -47,6 +47,46 @@ def test_parameters_are_recorded_as_parameters_and_other_state_as_tensors():
     types = {node.target: node.meta["type"] for node in graph_module.graph.nodes if node.op == "get_attr"}
     assert types == {"scale": nn.Parameter, "offset": torch.Tensor}
     assert graph_module.graph.output_node().meta["tensor_meta"].shape == (2, 3)
+
+
+def test_the_node_that_does_not_run_is_named():
+    graph_module = fxcore.symbolic_trace(lambda x, y: torch.relu(x) @ y)
+
+    with pytest.raises(
+        CaptureError, match=r"the example inputs do not run .*, at node 'matmul' \(call_function matmul\)"
+    ):
+        record_shapes(graph_module, (torch.ones(2, 3), torch.ones(2, 3)))
+    with pytest.raises(CaptureError, match=r"at node 'y' \(placeholder y\): "):
+        record_shapes(graph_module, (torch.ones(2, 3),))
+
+
+def test_shapes_are_recorded_for_a_while():
+    graph_module = fxcore.symbolic_trace(torch.nn.ReLU())
+    x, relu, _ = graph_module.graph.nodes
+    relu.meta["own"] = x.meta["type"] = 1
+
+    with shapes_recorded(graph_module, torch.ones(2)):
+        assert relu.meta["tensor_meta"].shape == (2,)
+        assert x.meta["type"] is torch.Tensor
+    assert relu.meta == {"own": 1}
+    assert x.meta == {"type": 1}
+    with shapes_recorded(graph_module, None, {"input": torch.ones(3)}):
+        assert relu.meta["tensor_meta"].shape == (3,)
+    with shapes_recorded(graph_module, None):
+        assert relu.meta == {"own": 1}
+
+
+def test_a_recorded_shape_takes_the_place_of_the_value_at_capture_time_and_state_is_as_before():
+    model = torch.nn.BatchNorm1d(2).train()
+    graph_module = fxcore.symbolic_trace(torch.nn.Sequential(model))
+    for node in graph_module.graph.nodes:
+        node.meta["val"] = torch.ones(9)
+    given, before = torch.ones(3, 2), model.num_batches_tracked.clone()
+
+    record_shapes(graph_module, given)
+
+    assert ["val" in node.meta for node in graph_module.graph.nodes] == [False] * len(graph_module.graph.nodes)
+    assert torch.equal(model.num_batches_tracked, before)
 
 
 def test_keywords_fill_the_inputs_of_the_graph_in_its_order():

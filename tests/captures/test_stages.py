@@ -11,8 +11,10 @@ from torch import nn
 import fxcore
 from fixtures.process_groups import fake_group, needs_fake_group
 from fxcore.transforms import Calls, Rule, RuleSet
+from pytest_fxgraph import capture
+from pytest_fxgraph.captures import stages as stages_module
 from pytest_fxgraph.captures.stages import FxStages, Stage, StageNode, Stages, strip_of
-from pytest_fxgraph.errors import ChoiceError, GateError
+from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 
 X = torch.ones(2, 4)
 fx_stages = FxStages()
@@ -139,6 +141,16 @@ def test_a_model_with_several_graphs_has_no_stages():
 
     with pytest.raises(AssertionError, match="broken is not captured whole: 1 graph break, 2 graphs"):
         FxStages()(broken, (torch.ones(2),), ["dynamo"])
+
+
+def test_a_whole_model_of_several_graphs_has_no_stages_either(monkeypatch):
+    joined = capture(lambda x: x + 1, (torch.ones(2),), frontend="make_fx")
+    joined.graphs *= 2
+    monkeypatch.setattr(joined, "assert_whole", lambda: None)
+    monkeypatch.setattr(stages_module, "captured", lambda request: joined)
+
+    with pytest.raises(CaptureError, match=r"has several graphs, and stages follow one"):
+        FxStages()(lambda x: x + 1, (torch.ones(2),), ["make_fx"])
 
 
 RULES = RuleSet(

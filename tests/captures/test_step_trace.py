@@ -9,7 +9,7 @@ from torch import nn
 from fixtures import parallel_plans
 from fixtures.process_groups import fake_group, needs_fake_group
 from pytest_fxgraph.captures.request import CaptureRequest
-from pytest_fxgraph.captures.step_trace import Step
+from pytest_fxgraph.captures.step_trace import Step, local_part
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.errors import CaptureError
 
@@ -109,3 +109,20 @@ def test_a_compiled_model_runs_as_it_is_written():
     names = state_names(compiled)
     assert len(names) == 14
     assert "_orig_mod.blocks.0.up.weight._local_tensor" in names
+
+
+class Held(torch.Tensor):
+    """Holds another tensor, as a distributed tensor does."""
+
+
+def test_the_local_part_of_an_output_is_behind_its_wait_and_its_placement():
+    tensor = torch.ones(2)
+    waiting, placed, other = (tensor.as_subclass(Held) for _ in range(3))
+    waiting.trigger_wait = lambda: placed
+    placed._local_tensor = tensor
+
+    assert local_part(waiting) is tensor
+    assert local_part(other) is other
+    assert local_part(3) == 3
+    parameter = nn.Parameter(tensor)
+    assert local_part(parameter) is parameter

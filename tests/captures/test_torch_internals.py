@@ -1,9 +1,22 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from pytest_fxgraph.captures.torch_internals import GuardedValue, InternalsError, _facts_of_guard, part_of_torch
+from pytest_fxgraph.captures.torch_internals import (
+    CompiledFunction,
+    DynamoLog,
+    FailedFrame,
+    GuardedValue,
+    InternalsError,
+    _facts_of_guard,
+    compiled_function,
+    facts_of,
+    part_of_torch,
+    shape_facts,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +60,175 @@ def test_a_part_that_torch_lacks_is_named_with_its_purpose():
     for module, name in (("torch", "no_such_part"), ("torch.no_such_module", "x")):
         with pytest.raises(InternalsError, match=f"has no {module}.{name}, from which a test is read; use a release"):
             part_of_torch(module, name, "a test")
+
+
+def guard(kind, *codes, value=None, name="L['x']", **facts):
+    """Return a guard with the parts of torch's that are read."""
+
+    def create():
+        raise AssertionError("it is only named")
+
+    create.__name__ = kind
+    weak = None if value is None else lambda: value
+    return SimpleNamespace(name=name, inner_create_fn=lambda: create, code_list=list(codes) or None, obj_weakref=weak,
+                           create_fn=SimpleNamespace(keywords=facts))  # fmt: skip
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+PLAIN = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "example", "text"),
+    [
+        (PLAIN, None, "float32[2, 3] on cpu"),
+        (PLAIN, torch.ones(4, 3), "float32[4, 3] on cpu"),
+        (PLAIN.t(), None, "float32[3, 2] on cpu, strides (1, 3)"),
+        (torch.ones(2, requires_grad=True), None, "float32[2] on cpu, requires grad"),
+        (torch.nn.Parameter(torch.ones(2, 3).t()), None, "float32[3, 2] on cpu, requires grad, strides (1, 3)"),
+        (PLAIN.t().as_subclass(Tagged), None, "float32[3, 2] on cpu, a Tagged"),
+        (torch.eye(2).to_sparse(), None, "float32[2, 2] on cpu"),
+    ],
+)
+def test_a_guard_on_a_tensor_tells_what_torch_compares(value, example, text):
+    examples = {} if example is None else {"L['x']": example}
+
+    assert [*facts_of(guard("TENSOR_MATCH", value=value), examples)] == [GuardedValue("tensor", "L['x']", text)]
+
+
+@pytest.mark.parametrize(
+    ("found", "facts"),
+    [
+        (guard("TENSOR_MATCH"), []),
+        (guard("TENSOR_MATCH", value=3), []),
+        (guard("NOT_PRESENT_IN_GENERIC_DICT", attr="forward"), [("not set", "L['x']", "forward")]),
+        (guard("CLOSURE_MATCH"), [("identity", "L['x']", "the same function")]),
+        (guard("FUNCTION_MATCH"), [("identity", "L['x']", "the same function")]),
+        (guard("FUNCTION_MATCH", "L['x'] == 2"), [("value", "L['x']", "2")]),
+        (guard("EQUALS_MATCH"), []),
+        (guard("EQUALS_MATCH", "L['x'] == 2", "len(L['x']) == 3"),
+         [("value", "L['x']", "2"), ("length", "L['x']", "3")]),
+        (guard("CONSTANT_MATCH", "L['k'] == 2", name=lambda: "L['k']"), [("value", "L['k']", "2")]),
+    ],
+)  # fmt: skip
+def test_other_guards_tell_their_code_or_their_kind(found, facts):
+    assert [*facts_of(found, {})] == [GuardedValue(*fact) for fact in facts]
+
+
+@pytest.mark.parametrize("is_skipped", [True, False])
+def test_hooks_are_a_fact_where_dynamo_checks_them(monkeypatch, is_skipped):
+    config = pytest.importorskip("torch._dynamo.config")
+    with config.patch(skip_nnmodule_hook_guards=is_skipped):
+        found = [*facts_of(guard("EMPTY_NN_MODULE_HOOKS_DICT"), {})]
+
+    assert found == ([] if is_skipped else [GuardedValue("hooks", "L['x']", "none")])
+
+
+@pytest.mark.parametrize("kind", ["GLOBAL_STATE", "GRAD_MODE"])
+def test_the_modes_of_torch_are_read_at_their_guard(kind):
+    with torch.no_grad():
+        found = {fact.name: fact.text for fact in facts_of(guard(kind), {})}
+
+    assert found["torch.is_grad_enabled()"] == "False"
+    assert found["torch.get_default_dtype()"] == "torch.float32"
+    assert not any("autocast_dtype" in name for name in found)
+    with torch.autocast("cpu", torch.float16):
+        found = {fact.name: fact.text for fact in facts_of(guard(kind), {})}
+    assert found["torch.get_autocast_dtype('cpu')"] == "torch.float16"
+
+
+def metrics(**facts):
+    """Return the entry of a function that Dynamo looked at."""
+    given = {"fail_type": None, "fail_reason": None, "has_guarded_code": True, "restart_reasons": None,
+             "graph_op_count": None, "co_filename": "net.py", "co_name": "forward", "co_firstlineno": 3,
+             "fail_user_frame_lineno": 4}  # fmt: skip
+    return SimpleNamespace(**{**given, **facts})
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "reason"),
+    [
+        ({"fail_type": "Unsupported", "fail_reason": "words"}, "Unsupported", "words"),
+        ({"fail_type": "Unsupported", "graph_op_count": 3}, "Unsupported", ""),
+        ({}, "", ""),
+        ({"has_guarded_code": False, "restart_reasons": {"b", "a"}}, "skipped", "a"),
+        ({"has_guarded_code": False, "fail_reason": "words", "restart_reasons": {"a"}}, "skipped", "words"),
+        ({"has_guarded_code": False}, "skipped", "the last refusal"),
+        ({"graph_op_count": 3}, None, None),
+        ({"co_filename": None}, None, None),
+    ],
+)
+def test_functions_that_dynamo_gave_up_have_a_kind_and_a_reason(monkeypatch, entry, kind, reason):
+    utils = pytest.importorskip("torch._dynamo.utils")
+    refusals = {"an earlier refusal": 1, "another one": 2}
+    monkeypatch.setattr(utils, "counters", {"unimplemented": refusals})
+    monkeypatch.setattr(utils, "get_compilation_metrics", lambda: [metrics(**entry)])
+    log = DynamoLog()
+    refusals["the last refusal"] = 1
+
+    found = [] if kind is None else [FailedFrame("net.py", "forward", 3, 4, kind, reason)]
+    assert log.failed_frames() == found
+
+
+def test_without_a_refusal_there_is_no_reason(monkeypatch):
+    utils = pytest.importorskip("torch._dynamo.utils")
+    monkeypatch.setattr(utils, "counters", {"unimplemented": {"an earlier refusal": 1}})
+    monkeypatch.setattr(utils, "get_compilation_metrics", lambda: [metrics(has_guarded_code=False)])
+
+    assert [(each.kind, each.reason) for each in DynamoLog().failed_frames()] == [("", "")]
+
+
+def test_breaks_from_before_the_log_are_no_part_of_it(monkeypatch):
+    output_graph = pytest.importorskip("torch._dynamo.output_graph")
+    monkeypatch.setattr(output_graph, "graph_break_reasons", ["before"])
+    log = DynamoLog()
+    output_graph.graph_break_reasons.append("after")
+
+    assert log.break_reasons() == ["after"]
+
+
+def traced(reason, **facts):
+    function = SimpleNamespace(f_code=1, f_locals={"x": 2}, f_globals={"__name__": "net"}, **facts)
+    return SimpleNamespace(root_tx=function, compile_subgraph_reason=reason)
+
+
+def test_the_compiled_function_has_a_break_only_where_torch_broke():
+    broken, whole = (SimpleNamespace(graph_break=is_break) for is_break in (True, False))
+
+    assert compiled_function(traced(broken)) == CompiledFunction(1, {"x": 2}, "net", broken)
+    assert (
+        compiled_function(traced(whole))
+        == compiled_function(traced(None))
+        == CompiledFunction(1, {"x": 2}, "net", None)
+    )
+    with pytest.raises(
+        InternalsError, match="has no 'root_tx' at Dynamo's graphs, from which the compiled function is"
+    ):
+        compiled_function(SimpleNamespace())
+
+
+def test_symbols_have_ranges_and_assumptions():
+    symbolic_shapes = pytest.importorskip("torch.fx.experimental.symbolic_shapes")
+    proxy_tensor = pytest.importorskip("torch.fx.experimental.proxy_tensor")
+
+    def halves(x, y):
+        return x[: x.shape[0] // 2] + 1 if x.shape[0] % 2 == 0 and y.shape[0] > 2 else x
+
+    graph = proxy_tensor.make_fx(halves, tracing_mode="symbolic")(torch.ones(6, 5), torch.ones(7)).graph
+    ranges, assumed = shape_facts(graph)
+    assert all(isinstance(symbol, symbolic_shapes.sympy.Symbol) for symbol in ranges)
+    assert len(ranges) == 3
+    assert [text.partition("Mod(")[1] for text in assumed] == ["Mod("]
+    value = next(node.meta["val"] for node in graph.nodes if node.op == "placeholder")
+    environment = value.shape[0].node.shape_env
+    for node in graph.nodes:
+        node.meta = {"val": value.shape[0]} if node.op == "output" else {}
+    assert len(shape_facts(graph)[0]) == 1
+    environment.var_to_range = None
+    with pytest.raises(
+        InternalsError, match=r"has no ShapeEnv\.var_to_range, from which Capture\.range_constraints is"
+    ):
+        shape_facts(graph)

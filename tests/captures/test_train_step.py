@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from fixtures.train_steps import OPTIMIZERS, Net, net_inputs, net_step, tied_inputs, tied_step
 from pytest_fxgraph import TrainStep
+from pytest_fxgraph.captures.train_step import summed
 from pytest_fxgraph.errors import CaptureError, SubjectError
 
 
@@ -157,6 +158,17 @@ def test_an_optimizer_that_counts_in_python_is_refused():
 
     with pytest.raises(SubjectError, match="Counting: it keeps 'count' as a number, which a graph would keep as it is"):
         TrainStep(Net(), lambda parameters: Counting(parameters, lr=0.1))
+
+
+def test_the_default_loss_is_the_sum_of_all_floating_outputs():
+    outputs = {"a": torch.ones(2), "b": [torch.tensor(3), torch.tensor([5.0, 6.0])], "c": "text"}
+
+    assert summed(outputs) == 13.0
+    assert summed(torch.ones(3)) == 3.0
+    with pytest.raises(
+        CaptureError, match="returns no floating-point tensor, so its outputs have no sum to go backward"
+    ):
+        summed([torch.tensor(3)])
 
 
 def test_outputs_without_a_sum_need_a_loss():

@@ -13,8 +13,9 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from fxcore.state.changes import MISSING, Change
 from fxcore.state.snapshot import Snapshot
-from pytest_fxgraph.equivalence.change_words import words_of
+from pytest_fxgraph.equivalence.change_words import settings_in_words, words_of
 
 
 def _write(model: Any) -> None:
@@ -193,3 +194,47 @@ def test_what_attributes_lead_to_and_what_tensors_carry_is_named_and_undone(chan
     )
     assert model.conv.weight.is_contiguous()
     assert list(model.bn.bias._backward_hooks.values()) == [abs]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("x", "held", "a", "b"), "x was 'a' and is 'b'"),
+        (("x", "held", [1], [1]), None),  # they print alike
+        (("x", "held", [1, 2], (1,)), "x was [1, 2] and is (1,)"),
+        (("x", "held", MISSING, 3), "x was missing and is 3"),
+        (("x", "held", 3, MISSING), "x was 3 and is missing"),
+        (("x", "held", int, 3), "x was int and is 3"),
+        (("x", "held", [_no_grad], 3), "x holds something else"),
+        (("x", "held", MISSING, _no_grad), "x is new"),
+        (("x", "held", _no_grad, MISSING), "x is gone"),
+        (("x", "held", 3, _no_grad), "x holds something else"),
+        (("x", "held", len, 3), "x holds something else"),
+        (("net.forward", "held", MISSING, _no_grad), "net.forward was replaced"),
+        (("forward", "held", MISSING, _no_grad), "forward was replaced"),
+        (("t", "held", torch.ones(1), torch.ones(1), "attribute"), "attribute t is another tensor"),
+        (("t", "held", torch.ones(1), MISSING, "attribute"), "attribute t is gone"),
+        (("t", "held", MISSING, torch.ones(1), "attribute"), "attribute t is new"),
+        (("t", "held", torch.ones(1), 3, "attribute"), "attribute t holds something else"),
+        (("t", "held", MISSING, _no_grad, "attribute"), "t is new"),
+        (("t", "held", MISSING, torch.ones(1), "buffer"), "buffer t is new"),
+        (("m", "held", nn.ReLU(), nn.ReLU(), "module"), "module m is another ReLU"),
+        (("m", "held", MISSING, nn.ReLU(), "module"), "module m was missing and is ReLU"),
+        (("", "class", nn.ReLU, nn.GELU), "the class of the model was ReLU and is GELU"),
+        (("N.train", "function", len, MISSING), "N.train, of the class, is gone"),
+        (("", "order", list("abcdef"), list("bacdef"), "buffer"),
+         "the buffers of the model are in another order: a, b, c, d, e became b, a, c, d, e"),
+        (("x", "order", ["a", "b"], ["b", "a"]), "x was ['a', 'b'] and is ['b', 'a']"),
+        (("the mode", "setting", "on", "off", "setting"), "the mode (on -> off)"),
+        (("g", "values", 1, 2, "generator"), None),
+        (("w", "grad", torch.ones(1), torch.ones(1), "parameter"), "parameter w has another gradient"),
+    ],
+)  # fmt: skip
+def test_a_change_has_a_sentence(change, words):
+    assert words_of([Change(*change)]) == ([] if words is None else [words])
+
+
+def test_settings_are_told_by_name():
+    changes = [Change("x", "held", 1, 2), Change("the mode", "setting", "on", "off", "setting")]
+
+    assert settings_in_words(changes) == {"the mode": "on -> off"}

@@ -128,6 +128,29 @@ def test_a_second_call_finds_state_that_the_graph_lost():
         ChangedCall(EXAMPLE, twice=True).check(Counts(), graph)
 
 
+class Drifts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * (1 + 0.01 * (self.calls - 1))
+
+
+def test_a_second_call_is_compared_as_closely_as_the_first():
+    with raises_here(MismatchError, match="output of a second call has other values"):
+        ChangedCall(EXAMPLE, twice=True).check(Drifts(), Other(lambda module, x: x * 1))
+
+
+@pytest.mark.parametrize("words", ["has grad mode off", "is in inference mode"])
+def test_a_call_that_records_no_gradients_has_none_to_compare(words):
+    model, graph = Halves(), Halves()
+    (change,) = [each for each in changes_of(model, graph, EXAMPLE)["mode"] if each.words == words]
+
+    assert ChangedCall(EXAMPLE, (change,), grads=True).check(model, graph) == "right"
+
+
 class AsksForModes(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -228,6 +251,7 @@ def test_a_size_changes_alone_or_wherever_it_stands():
     ("words", "look", "expected"),
     [
         ("input 0 is of torch.float64, not torch.float32", lambda given: given.args[0].dtype, torch.float64),
+        ("input 0 is of torch.float64, not torch.float32", lambda given: given.args[0].requires_grad, False),
         ("input 0 has one dimension more", lambda given: given.args[0].shape, (1, 2, 3)),
         ("input 0 has one dimension less", lambda given: given.args[0].shape, (3,)),
         ("input 0 has the layout 'transposed'", lambda given: given.args[0].stride(), (1, 2)),
@@ -271,6 +295,92 @@ def test_changes_that_do_not_suit_each_other_leave_the_value_of_the_first():
     changes = (CHANGES["input 0 is None"], CHANGES["input 0 has one dimension more"])
 
     assert ChangedCall(NESTED, changes).arguments().args[0] is None
+    for words in ("input 0 has requires_grad=True", "input 0 has 4 in dimension 1, not 3"):
+        assert ChangedCall(NESTED, (changes[0], CHANGES[words])).arguments().args[0] is None
+    fewer = (CHANGES["input 0 has one dimension less"], CHANGES["input 0 has 4 in dimension 1, not 3"])
+    assert ChangedCall(NESTED, fewer).arguments().args[0].tolist() == [0, 1, 2]
+
+
+def listed(kind, *args, model=None, **kwargs):
+    return [str(each) for each in changes_of(model, None, Arguments(args, kwargs)).get(kind, [])]
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ((3,), ["input 0 has 1 in dimension 0, not 3", "input 0 has 2 in dimension 0, not 3",
+                "input 0 has 4 in dimension 0, not 3", "input 0 has 6 in dimension 0, not 3"]),
+        ((1,), ["input 0 has 0 in dimension 0, not 1", "input 0 has 2 in dimension 0, not 1"]),
+        ((0,), ["input 0 has 1 in dimension 0, not 0"]),
+        ((), []),
+    ],
+)  # fmt: skip
+def test_each_size_becomes_one_smaller_larger_and_twice_as_large(shape, sizes):
+    everywhere = [each.replace("input 0", "every input").replace("has ", "has the size ").replace(
+        "in dimension 0, not", "in place of") for each in sizes]  # fmt: skip
+
+    assert listed("size", torch.zeros(shape)) == sizes + everywhere
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (torch.zeros(2), ["has one dimension more", "has one dimension less", *["has the layout"] * 3,
+                          "has requires_grad=True"]),
+        (torch.zeros(2, requires_grad=True), ["has one dimension more", "has one dimension less",
+                                              *["has the layout"] * 3, "has requires_grad=False"]),
+        (torch.zeros(()).long(), ["has one dimension more"]),
+        (torch.zeros(0, 2).long(), ["has one dimension more", "has the layout"]),
+    ],
+)  # fmt: skip
+def test_a_tensor_gets_other_dimensions_layouts_and_flags(tensor, words):
+    found = [each.removeprefix("input 0 ") for each in listed("tensor", tensor)]
+
+    assert [each for each in found if "layout" not in each] == [each for each in words if "layout" not in each]
+    assert any("layout" in each for each in found) == (tensor.dim() > 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [(3, ["4", "2", "0", "3.0", "None"]), (2.5, ["3.5", "-2.5", "0.0", "2", "None"]), (None, []), ({}, [])],
+)
+def test_numbers_have_neighbours_zero_and_other_types(value, others):
+    assert listed("value", value) == [f"input 0 is {other}, not {value!r}" for other in others]
+
+
+def test_containers_lose_gain_and_reverse_their_parts():
+    assert listed("structure", {"a": 1}) == ["input 0 lacks 'a'", "input 0 has a key more"]
+    assert listed("structure", [1]) == ["input 0 has 0 elements", "input 0 has 2 elements", "input 0 is a tuple"]
+    assert listed("structure", Pair(1, 2)) == ["input 0 is a list"]
+    assert listed("structure", None, X) == ["input 0 is a tensor, not None", "input 1 is None"]
+    assert listed("structure", None) == []
+
+
+def test_arguments_are_left_out_given_and_shared():
+    last = "the call leaves out the last positional argument"
+
+    assert listed("argument", 1) == []
+    assert listed("argument", 1, 2, flag=3) == ["the call leaves out flag", last]
+    assert listed("argument", X, X + 1) == [last, "the call gives input 0 as input 1, too"]
+    assert listed("argument", X, 1, X + 1) == [last, "the call gives input 0 as input 2, too"]
+    assert listed("argument", X, X.long()) == listed("argument", X, X[:1]) == [last]
+    assert listed("argument", X, model=Takes(), scale=X) == [
+        "the call leaves out scale", "the call gives pair a tensor", "the call gives batch a tensor",
+        "the call gives options a tensor"
+    ]  # fmt: skip
+    assert listed("argument", X, None, None, model=Takes()) == [last, "the call gives options a tensor",
+                                                                "the call gives scale a tensor"]  # fmt: skip
+    assert listed("argument", 3, model=Takes()) == []
+    assert listed("mode", 3, model=Takes().eval())[0] == "the model is in train mode"
+    assert listed("mode", 3)[0] == "the call has grad mode off"
+
+
+def test_a_call_is_named_by_its_changes_seed_and_way():
+    assert str(ChangedCall(EXAMPLE)) == "the example"
+    assert str(ChangedCall(EXAMPLE, (ONE_ROW,))) == "input 0 has one row"
+    assert str(ChangedCall(EXAMPLE, (ONE_ROW,), seed=3, grads=True, twice=True)) == (
+        "input 0 has one row; values of seed 3; gradients; twice"
+    )
 
 
 def test_values_are_the_examples_or_drawn_between_its_ends():

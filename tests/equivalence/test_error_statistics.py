@@ -32,7 +32,10 @@ def test_the_largest_errors_are_named_with_their_place():
     assert found.largest_relative.index == (1, 0)
     assert found.largest_relative.error == pytest.approx(0.4)
     assert found.describe()[0] == "2 of 4 elements (50.0%) differ beyond rtol=0.001, atol=0.001 (float32)"
-    assert "max abs error 1 at [0, 0] (eager 100, graph 101)" in found.describe()[1]
+    assert found.describe()[1] == (
+        "max abs error 1 at [0, 0] (eager 100, graph 101); max rel error 0.4 at [1, 0] (eager 0.5, graph 0.7); "
+        "mean 0.3, SQNR 39.8 dB, cosine 0.999998"
+    )
 
 
 def test_nan_equals_nan_and_infinity_equals_the_same_infinity():
@@ -48,7 +51,25 @@ def test_nan_equals_nothing_else(other):
 
     assert found is not None
     assert found.mismatched == 1
-    assert found.largest_absolute.error == math.inf
+    assert found.largest_absolute.error == found.largest_relative.error == math.inf
+    assert found.mean_absolute == 0.0
+    alone = measure(torch.tensor([math.nan]), torch.tensor([other]), CLOSE)
+    assert alone is not None
+    assert alone.mean_absolute == math.inf
+
+
+def test_in_an_exact_comparison_nan_equals_nan_alone():
+    assert measure(torch.tensor([complex(math.nan, 1)]), torch.tensor([complex(1, math.nan)]), EXACT) is None
+    for pair in ((math.nan, 1.0), (1.0, math.nan)):
+        assert measure(*map(torch.tensor, pair), EXACT) is not None
+
+
+def test_an_error_beside_zero_is_infinite_in_relation():
+    found = measure(torch.tensor([0.0, 2.0]), torch.tensor([0.5, 3.0]), CLOSE)
+
+    assert found is not None
+    assert (found.largest_relative.error, found.largest_relative.index) == (math.inf, (0,))
+    assert (found.largest_absolute.error, found.largest_absolute.index) == (1.0, (1,))
 
 
 def test_opposite_infinities_differ():
@@ -70,6 +91,14 @@ def test_bools_and_complex_numbers_and_scalars_are_measured():
     assert found is not None
     assert found.largest_absolute.error == pytest.approx(2.0)
     assert found.largest_absolute.index == ()
+    assert str(found.largest_absolute) == "2 (eager 1+1j, graph 1-1j)"
+
+
+def test_whole_numbers_are_shown_with_all_their_digits():
+    found = measure(torch.tensor([12345678]), torch.tensor([12345679]), EXACT)
+
+    assert found is not None
+    assert str(found.largest_absolute) == "1 at [0] (eager 12345678, graph 12345679)"
 
 
 @pytest.mark.skipif(not hasattr(torch, "float8_e4m3fn"), reason="this torch has no 8-bit floats")
@@ -140,6 +169,11 @@ def test_all_thresholds_that_were_missed_are_told():
     )
 
 
+def test_a_threshold_is_reached_by_its_own_number():
+    assert measure(torch.tensor([10.0]), torch.tensor([9.0]), sqnr_of(20.0)) is None
+    assert measure(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), cosine_of(0.6)) is None
+
+
 @pytest.mark.parametrize("tolerance", [sqnr_of(1e-9), cosine_of(1e-9)])
 def test_zeros_reach_no_threshold_and_nothing_but_zeros_passes_for_zeros(tolerance):
     zeros, values = torch.zeros(2), torch.tensor([0.0, 1e-30])
@@ -174,6 +208,7 @@ def test_figures_are_right_where_a_square_leaves_double_precision(size):
 def test_tensors_of_two_dtypes_can_be_measured():
     assert measure(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]).bfloat16(), CLOSE) is None
     assert measure(torch.tensor([1.0]), torch.tensor([2.0 + 1j]), CLOSE) is not None
+    assert measure(torch.tensor([1.0 + 1j]), torch.tensor([1.0]), CLOSE) is not None
 
 
 @pytest.mark.parametrize("tolerance", [CLOSE, EXACT, Tolerance(0.0, math.inf, 20.0), Tolerance(0.0, 0.0, None, 0.9)])
@@ -191,10 +226,12 @@ def test_two_tensors_agree_where_nothing_is_measured(tolerance, obtained):
         ([1.0, 1.0005, 1.05, 1.07, 2.5], ErrorHistogram(-4, (1, 0, 0, 0, 0), (0, 0, 2, 0, 1), 1)),
         ([1.0, 1.0, 1.0, 2.0, math.nan], ErrorHistogram(0, (0,), (1,), 3, 1)),
         ([1.0, 1.0, 1.0, math.inf, math.nan], ErrorHistogram(0, (), (), 3, 2)),
+        # at most twenty powers of ten: errors of 5e-5 and 1e-10 are in the first
+        ([1.0 + 5e-5, 1.0 + 1e-10, 1.0, 1e16, 1.0], ErrorHistogram(-3, (2, *[0] * 19), (*[0] * 19, 1), 2)),
     ],
 )
 def test_errors_are_counted_by_their_power_of_ten(obtained, histogram):
-    found = measure(torch.ones(5), torch.tensor(obtained), CLOSE)
+    found = measure(torch.ones(5), torch.tensor(obtained, dtype=torch.float64), CLOSE)
 
     assert found is not None
     assert found.histogram == histogram

@@ -93,6 +93,9 @@ def test_anything_but_a_tuple_or_a_tensor_is_refused(wrong):
 def test_kwargs_that_are_no_mapping_are_refused():
     with pytest.raises(TypeError, match="kwargs: expected names and values, got list"):
         arguments_of((), [1])
+    with pytest.raises(TypeError, match="kwargs: expected names and values, got dict; write kwargs="):
+        arguments_of((), {1: torch.ones(1)})
+    assert arguments_of((), {}) == arguments_of(())
 
 
 @pytest.mark.parametrize("with_gradients", [False, True])
@@ -172,6 +175,41 @@ def test_with_gradients_an_input_may_be_changed_in_place():
     (gradient,) = torch.autograd.grad(x.sum(), [leaf])
 
     assert torch.equal(gradient, torch.full((3,), 3.0))
+
+
+def test_views_of_two_dtypes_share_no_leaf_and_still_memory():
+    numbers = torch.ones(2, dtype=torch.complex64)
+    arguments = arguments_of((numbers, torch.view_as_real(numbers)))
+
+    copied = copy_arguments(arguments, with_gradients=True)
+
+    copied.arguments.args[1][0, 0] = 5
+    assert copied.arguments.args[0][0] == 5
+    assert copied.leaves == {}
+    assert set(copy_arguments(arguments_of((numbers, torch.arange(2))), with_gradients=True).leaves) == {"input 0"}
+
+
+def test_each_kind_of_tensor_is_drawn_in_its_range():
+    inputs = {
+        "flags": torch.ones(64).bool(),
+        "endless": torch.tensor([1.0, float("inf")] * 32),
+        "open": torch.tensor([float("-inf"), 1.0] * 32),
+        "complex": torch.full((64,), 3 + 4j),
+        "bytes": torch.tensor([5, 7] * 32, dtype=torch.uint16),
+        "whole": torch.tensor([3, 3, 3]),
+        "bits": torch.arange(4, dtype=torch.uint8).view(torch.bits8),
+    }
+
+    drawn = fresh_sample(arguments_of((), inputs), 0, is_inner=True).kwargs
+
+    assert set(drawn["flags"].tolist()) == {True, False}
+    assert all(
+        drawn[name].isfinite().all() and drawn[name].min() < 0 < drawn[name].max() for name in ("endless", "open")
+    )
+    assert 5 < drawn["complex"].abs().max() < 25
+    assert set(drawn["bytes"].tolist()) == {5, 6, 7}
+    assert drawn["whole"].tolist() == [3, 3, 3]
+    assert drawn["bits"].view(torch.uint8).tolist() == [0, 1, 2, 3]
 
 
 def test_modules_among_the_inputs_are_handed_on_as_they_are():

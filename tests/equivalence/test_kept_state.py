@@ -261,6 +261,35 @@ class Remembering(torch.autograd.Function):
         return x * 2
 
 
+def calls_a_function_of_its_own(x):
+    factor = 2
+    return (lambda: x * factor)()
+
+
+def with_a_keyword_list(x, *, calls=[]):  # noqa: B006  the point of the test
+    return x * len(calls)
+
+
+class WithoutState:
+    """Has methods of the class."""
+
+    @classmethod
+    def of_class(cls, x):
+        return x * 2
+
+    @staticmethod
+    def of_nobody(x):
+        return x * 2
+
+
+class NotingClass(WithoutState):
+    """Has a method that the call does not show."""
+
+    @staticmethod
+    def noted(x):
+        CALLS.append(x)
+
+
 def unfilled():
     """Return a function that refers to a variable without a value."""
 
@@ -285,6 +314,16 @@ def unfilled():
         (lambda x: CALLS, True),
         (lambda x: [counted_in_a_closure() for _ in x], True),
         (functools.partial(torch.add, 1), False),
+        (functools.partial(torch.add, alpha=1), False),
+        (functools.partial(torch.add, alpha=[]), True),
+        (functools.partial(torch.add, (1, (object(), "a"))), False),
+        (functools.partial(torch.add, (1, [])), True),
+        (calls_a_function_of_its_own, False),
+        (with_a_keyword_list, True),
+        (Counter.__call__, True),
+        (WithoutState.of_class, False),
+        (WithoutState.of_nobody, False),
+        (NotingClass.of_class, True),
         (functools.partial(kept_in_a_closure()), True),
     ],
 )

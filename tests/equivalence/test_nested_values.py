@@ -9,7 +9,14 @@ import functools
 import torch
 from torch.utils import _pytree as torch_pytree
 
-from pytest_fxgraph.equivalence.nested_values import parts_of, tensors_in, walk
+from pytest_fxgraph.equivalence.nested_values import (
+    ReadIterator,
+    has_equality,
+    parts_of,
+    tensors_in,
+    walk,
+    with_iterators_read,
+)
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -66,3 +73,62 @@ def test_attributes_of_a_users_container_are_parts_and_count_once():
 
     assert parts_of(marked) == [("['a']", 1.5), (".scale", 2)]
     assert parts_of(collections.UserDict(a=1.5)) == [("['a']", 1.5)]
+
+
+class Own(list):
+    """A list of a user."""
+
+
+def test_iterators_are_read_and_every_other_value_stays_itself():
+    items = (1, 2)
+    for value in ([1, [2]], (1, (2,)), {"a": [1]}, Own([iter(items)]), 3, collections.OrderedDict(a=iter(items))):
+        assert with_iterators_read(value) is value
+
+    assert with_iterators_read(iter(items)) == ReadIterator(items)
+    assert with_iterators_read([1, iter(items)]) == [1, ReadIterator(items)]
+    assert with_iterators_read((iter(items), 1)) == (ReadIterator(items), 1)
+    assert with_iterators_read({"a": 1, "b": (iter(items),)}) == {"a": 1, "b": (ReadIterator(items),)}
+    assert with_iterators_read(iter([iter(items), 3])) == ReadIterator((ReadIterator(items), 3))
+    assert parts_of(ReadIterator(items)) == [("[0]", 1), ("[1]", 2)]
+
+
+class Slots:
+    __slots__ = ("value",)
+
+
+class Plain:
+    """Has attributes."""
+
+    def __init__(self):
+        self.second, self.first = 2, 1
+
+
+class Equal(Plain):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def enclosing(value):
+    return lambda x, y=3: x + value
+
+
+def test_objects_without_an_own_equality_have_their_attributes_as_parts():
+    slots, half = Slots(), Record([1])
+    slots.value = 4
+    del half.values
+    function, partial = enclosing(5), functools.partial(max, 1, key=abs)
+
+    assert parts_of(Plain()) == [(".first", 1), (".second", 2)]
+    assert parts_of(slots) == [(".value", 4)]
+    assert parts_of(half) == []
+    assert parts_of(partial) == [(".func", max), (".args", (1,)), (".keywords", {"key": abs})]
+    assert parts_of(function) == [
+        (".__code__", function.__code__), (".__defaults__", (3,)), (".__closure__", [5])
+    ]  # fmt: skip
+    assert parts_of(enclosing)[2] == (".__closure__", [])
+    for leaf in (Equal(), torch.nn.ReLU(), torch.float32, torch.Generator(), Record, object(), 3, "a", max):
+        assert parts_of(leaf) is None
+    assert not has_equality(Plain())
+    assert has_equality(Equal())

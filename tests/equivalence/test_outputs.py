@@ -92,7 +92,11 @@ def sentences(expected: object, obtained: object, **options: object) -> list[str
         lambda: torch.distributions.Normal(torch.zeros(2), torch.ones(2)),
         lambda: (Boxes(torch.ones(2)), Slotted(torch.ones(2)), Ring(torch.ones(2)), Empty()),
         lambda: ({"a": torch.ones(1)}.keys(), {"a": torch.ones(1)}.values(), {"a": torch.ones(1)}.items()),
-        lambda: (numpy.arange(3.0), numpy.float32(1.5), numpy.array(["x"]), numpy.array(None)),
+        lambda: (numpy.arange(3.0), numpy.float32(1.5), numpy.array(["x", "y"]), numpy.array(None)),
+        lambda: (torch.empty(0, 3), complex(math.nan, 1), math.inf, -math.inf),
+        lambda: torch.quantize_per_channel(
+            torch.ones(2), torch.tensor([0.1, 0.2]), torch.tensor([0, 1]), 0, torch.qint8
+        ),
         lambda: (closure_over(torch.ones(1)), functools.partial(torch.add, torch.ones(1), alpha=2)),
         lambda: (
             torch.nn.Linear(1, 1).requires_grad_(False).apply(lambda layer: layer.weight.fill_(1) + layer.bias.fill_(0))
@@ -142,6 +146,17 @@ def test_equal_values_of_every_kind_agree(make):
         (closure_over(1), closure_over(2), "output.__closure__[0] is 1 in eager, 2 in the graph"),
         (functools.partial(torch.add, 1), functools.partial(torch.add, 2), "output.args[0] is 1 in eager, 2 in"),
         (torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(3, 1, bias=False), "output.state_dict()['weight'] has"),
+        (type("Own", (list,), {})([1]), [1], "output is Own of 1 in eager, list of 1 in the graph"),
+        ([1], [1, 2], "output has 1 parts in eager, 2 in the graph; eager lacks [1]"),
+        ((1, 0), (1, None), "output[1] is int in eager, None in the graph"),
+        (math, numpy, "output is <module 'math' "),
+        (numpy.arange(2.0), numpy.array(["x", "y"]), "output is array([0., 1.]) in eager, array(['x', 'y']"),
+        (math.inf, 1.0, "output is inf in eager, 1.0 in the graph"),
+        (1.0, math.inf, "output is 1.0 in eager, inf in the graph"),
+        (math.inf, -math.inf, "output is inf in eager, -inf in the graph"),
+        (math.nan, 1.0, "output is nan in eager, 1.0 in the graph"),
+        (1 + 1j, 1 - 1j, "output is (1+1j) in eager, (1-1j) in the graph"),
+        (torch.ones(2, 1), torch.ones(2).double(), "output has shape (2, 1) in eager, (2,) in the graph"),
     ],
 )  # fmt: skip
 def test_each_difference_is_named_by_its_path(expected, obtained, words):
@@ -158,7 +173,36 @@ def test_the_parts_of_nested_tensors_are_compared():
     assert found == ["output[1] has other values in the graph than in eager"]
 
 
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions.*are deprecated")
+@pytest.mark.parametrize(
+    ("obtained", "words"),
+    [
+        (((0.5, 0.25), (0, 1), 1), "has quantization axis 0, scale/zero point 0.5/0, 0.25/1 in eager, axis 1, "),
+        (
+            ((0.5, 0.25), (0, 2), 0),
+            "scale/zero point 0.5/0, 0.25/1 in eager, axis 0, scale/zero point 0.5/0, 0.25/2 in",
+        ),
+        ((0.5, 3, None), "0.25/1 in eager, scale 0.5, zero point 3 in the graph"),
+    ],
+)
+def test_the_quantization_of_a_tensor_is_compared(obtained, words):
+    values, (scale, zero_point, axis) = torch.ones(2, 2), obtained
+    expected = torch.quantize_per_channel(values, torch.tensor([0.5, 0.25]), torch.tensor([0, 1]), 0, torch.qint8)
+    other = (
+        torch.quantize_per_tensor(values, scale, zero_point, torch.qint8)
+        if axis is None
+        else torch.quantize_per_channel(values, torch.tensor(scale), torch.tensor(zero_point), axis, torch.qint8)
+    )
+
+    assert any(words in sentence for sentence in sentences(expected, other))
+
+
 def test_all_differences_are_found_not_only_the_first():
+    assert len(sentences(torch.ones(2), torch.ones(2, device="meta").double())) == 2
+    assert sentences(strided(torch.ones(2, 3)), torch.zeros(2, 3)) == [
+        "output has stride (1, 2) in eager, (3, 1) in the graph",
+        "output has other values in the graph than in eager",
+    ]
     found = sentences({"a": torch.ones(2), "b": [1, 2]}, {"a": torch.zeros(2), "b": [1, 5]})
 
     assert [sentence.partition(" ")[0] for sentence in found] == ["output['a']", "output['b'][1]"]
@@ -195,6 +239,69 @@ def test_a_comparison_of_the_users_own_is_asked_first():
         "output[1] is off by one word",
         "output[2] is 3 in eager, 9 in the graph",
     ]
+
+
+def test_an_answer_of_the_users_comparison_counts_among_the_values():
+    options = {"custom_comparison": lambda expected, obtained, path: "differs"}
+
+    assert sentences(1, 1, **options) == ["output differs"]
+    assert sentences(1, 1, checks=frozenset({"strides"}), **options) == []
+
+
+def test_a_number_has_the_tolerance_of_its_path():
+    def agrees(expected: float, obtained: float, **tolerances: object) -> bool:
+        return not [*OutputComparison(ToleranceRule(**tolerances)).compare([expected], [obtained], "output")]
+
+    assert agrees(1.0, 1.0 + 1e-8)
+    assert not agrees(1.0, 1.0 + 1e-6)
+    assert agrees(1.0, 2.0, rtol=0, atol={"output[0]": 1.0})
+    assert not agrees(1.0, 2.0, rtol=0, atol={"output[1]": 1.0})
+
+
+class Sometimes(collections.UserDict):
+    """A mapping whose items may refuse."""
+
+    def __init__(self, refuses):
+        super().__init__(a=1)
+        self._refuses = refuses
+
+    def __iter__(self):
+        if self._refuses:
+            raise RuntimeError("not now")
+        return super().__iter__()
+
+    def __repr__(self):
+        return f"Sometimes({self._refuses})"
+
+
+class Refusing:
+    """Cannot be compared."""
+
+    def __eq__(self, other):
+        raise RuntimeError("not comparable")
+
+    __hash__ = None
+
+    def __repr__(self):
+        return "Refusing()"
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_tensors_that_torch_cannot_compare_are_compared_by_wider_values():
+    ones, zeros = (make(2, dtype=torch.complex32) for make in (torch.ones, torch.zeros))
+
+    assert sentences(ones, ones.clone()) == []
+    assert sentences(ones, zeros) == ["output has other values in the graph than in eager"]
+
+
+def test_values_whose_methods_raise_differ():
+    assert sentences(Sometimes(False), Sometimes(True)) == [
+        "output is Sometimes(False) in eager, Sometimes(True) in the graph"
+    ]
+    assert sentences(Sometimes(True), Sometimes(False)) == [
+        "output is Sometimes(True) in eager, Sometimes(False) in the graph"
+    ]
+    assert sentences(Refusing(), Refusing()) == ["output is Refusing() in eager, Refusing() in the graph"]
 
 
 def test_a_list_that_a_graph_made_immutable_is_a_list():
@@ -250,6 +357,14 @@ def test_a_tensor_without_values_is_no_match_for_one_with_values():
     (told,) = sentences(torch.ones(2), torch.ones(2, device="meta"), checks=frozenset({"values"}))
 
     assert told == "output has device cpu in eager, meta in the graph"
+    assert sentences(torch.ones(2, device="meta"), torch.ones(2), checks=frozenset({"strides"})) == [
+        "output has device meta in eager, cpu in the graph"
+    ]
+
+
+def test_without_the_layout_a_tensor_without_strides_has_no_strides_to_compare():
+    assert sentences(torch.eye(2), torch.eye(2).to_sparse(), checks=frozenset({"strides"})) == []
+    assert sentences(torch.empty(0, 3), torch.empty(3, 0).t()) == []
 
 
 def test_without_values_numbers_and_texts_may_differ():
@@ -284,6 +399,9 @@ def test_keys_that_print_alike_cannot_be_compared():
 
     assert found.kind == "structure"
     assert found.description == "has two keys that print alike, so its parts cannot be told apart"
+    for pair in ((values, {first: torch.ones(1)}), ({first: torch.ones(1)}, values)):
+        (found,) = OutputComparison(ToleranceRule()).compare(*pair, "output")
+        assert found.description == "has two keys that print alike, so its parts cannot be told apart"
 
 
 @pytest.mark.parametrize(
@@ -300,6 +418,38 @@ def test_zeros_match_zeros_small_values_and_no_values(rule, values, would_match)
     comparison = OutputComparison(ToleranceRule(None, rule.pop("atol", None), **rule))
 
     assert comparison.would_match_zeros(torch.tensor(values), "output") is would_match
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions.*are deprecated")
+@pytest.mark.parametrize(
+    ("make", "would_match"),
+    [
+        (lambda: 0, False),
+        (lambda: torch.tensor([0]), False),
+        (lambda: torch.tensor([False]), False),
+        (lambda: torch.tensor([0j]), True),
+        (lambda: torch.tensor([1j]), False),
+        (lambda: torch.ones(0), True),
+        (lambda: torch.ones(1).to(torch.float8_e4m3fn), False),  # torch cannot tell whether it is finite
+        (lambda: torch.ones(1, device="meta"), True),
+        (lambda: torch.quantize_per_tensor(torch.zeros(2), 0.5, 1, torch.qint8), True),
+        (lambda: torch.quantize_per_tensor(torch.ones(2), 0.5, 1, torch.qint8), False),
+        (lambda: nested(torch.zeros(1), torch.zeros(2)), True),
+        (lambda: nested(torch.zeros(1), torch.ones(2)), False),
+    ],
+)
+def test_integers_and_python_values_cannot_be_mistaken_for_zeros(make, would_match):
+    assert OutputComparison(ToleranceRule()).would_match_zeros(make(), "output") is would_match
+
+
+def test_the_users_comparison_decides_about_outputs_alone():
+    answers = [(None, True, True), ("", False, True), ("differs", False, True)]
+
+    for answer, of_output, of_state in answers:
+        comparison = OutputComparison(ToleranceRule(), custom_comparison=lambda *_, answer=answer: answer)
+        assert comparison.would_match_zeros(torch.zeros(1), "output") is of_output
+        assert comparison.would_match_zeros(torch.zeros(1), "buffer b", is_output=False) is of_state
 
 
 def test_the_users_comparison_is_asked_about_a_tensor_that_wraps_others_and_not_about_its_parts():

@@ -10,7 +10,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.preparation import follow_mode, set_mode, training_kept
+from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, set_mode, training_kept
 from pytest_fxgraph.transform.fixture import FxTransform
 
 
@@ -37,6 +37,40 @@ def test_a_graph_takes_the_models_flags_by_path_and_the_mode_for_parts_of_its_ow
     follow_mode(graph, model, "train")
 
     assert (graph.frozen.training, graph.free.training, graph.fused.training) == (False, True, True)
+
+
+@pytest.mark.parametrize("wrong", [(), [], "test", ("eval", "test"), ("test", "eval"), None, {"eval"}])
+def test_modes_are_one_name_or_several(wrong):
+    assert checked_modes("eval") == ("eval",)
+    assert checked_modes(["train", "eval"]) == ("train", "eval")
+    with pytest.raises(ValueError, match="modes must name at least one of 'eval', 'train', got "):
+        checked_modes(wrong)
+
+
+class Noting(nn.Module):
+    """Notes the calls of train()."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def train(self, mode=True):
+        self.calls.append(mode)
+        return super().train(mode)
+
+
+def test_a_model_in_its_mode_is_not_set_again_unless_it_has_a_train_of_its_own(monkeypatch):
+    calls = []
+    monkeypatch.setattr(nn.Sequential, "train", nn.Module.train)
+    plain, noting = nn.Sequential(nn.Dropout()), nn.Sequential(Noting())
+    for model in (plain, noting):
+        object.__setattr__(model, "children", lambda model=model: calls.append(model) or iter(model._modules.values()))
+
+    assert [set_mode(plain, mode) for mode in ("train", "eval", "eval")] == ["train", "eval", "eval"]
+    assert calls == [plain]
+    assert set_mode(noting, "train") == "train"
+    assert noting[0].calls == [True]
+    assert set_mode(len, "train") == "train"
 
 
 def test_flags_are_put_back_as_they_were_each():

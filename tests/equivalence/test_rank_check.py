@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +15,10 @@ from torch.nn import functional as F
 from fixtures import parallel_plans as plans
 from fixtures.process_groups import needs_fake_group
 from fixtures.process_groups import training_forks as training_forks
+from pytest_fxgraph.equivalence import rank_check
 from pytest_fxgraph.equivalence.rank_check import Ranks
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, RanksError, VacuousCheckError
+from pytest_fxgraph.ranks.world import World
 
 pytestmark = [
     pytest.mark.usefixtures("training_forks"),
@@ -321,3 +324,254 @@ def test_the_part_of_a_rank_follows_the_dimensions_of_the_mesh():
     ranks = Ranks(abs, 8, mesh={"dp": 2, "tp": 2, "cp": 2}, batch=("dp", "cp"))
     assert [ranks.part_of(rank) for rank in range(8)] == [0, 1, 0, 1, 2, 3, 2, 3]
     assert ranks.parts == 4
+    assert (Ranks(abs, 2).parts, Ranks(abs, 2).part_of(1)) == (1, 0)
+    assert (Ranks(abs, 2, batch=True).parts, Ranks(abs, 2, batch=True).part_of(1)) == (2, 1)
+
+
+def test_the_ranks_of_a_captured_program_are_the_ones_that_it_was_captured_for():
+    request = SimpleNamespace(build=abs, world=World.of(4, {"dp": 2, "tp": 2}))
+    captured = SimpleNamespace(request=request)
+
+    assert Ranks.of(captured, None, None) == Ranks(abs, 4, {"dp": 2, "tp": 2})
+    assert Ranks.of(captured, len, {"pp": 4}) == Ranks(len, 4, {"pp": 4})
+    request.world = World.of(4, None)
+    assert Ranks.of(captured, None, None) == Ranks(abs, 4, None)
+    for ranks, build in (("two", abs), (2, None)):
+        with pytest.raises(ChoiceError, match=r"needs build=, a function that makes the model of a rank"):
+            Ranks.of(ranks, build, None)
+
+
+# The ranks of the tests below exchange nothing, so this process plays one after the other.
+
+
+@pytest.fixture
+def told(fx_equivalence, monkeypatch):
+    """Return a function that compares a model with ranks played by this process, and returns the sentences."""
+
+    def run_here(function, size, *, args, timeout):
+        return [function(rank, *args) for rank in range(size)]
+
+    def check(model, inputs, build, **options):
+        try:
+            fx_equivalence(model, inputs, build=build, **{"ranks": 2, **options})
+        except MismatchError as error:
+            return [each.sentence() for each in error.mismatches]
+        return []
+
+    monkeypatch.setattr(rank_check, "run_on_ranks", run_here)
+    return check
+
+
+class Holding(nn.Module):
+    """Returns its input twice as large, and holds some parameters."""
+
+    def __init__(self, **parameters) -> None:
+        super().__init__()
+        for name, value in parameters.items():
+            self.register_parameter(name, nn.Parameter(value.clone()))
+
+    def forward(self, x):
+        return x * 2
+
+
+WHOLE = torch.arange(8.0).reshape(4, 2)
+OTHER = "has other values in the ranks than in eager before the first call: build the ranks' model from a deepcopy"
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts", "words"),
+    [
+        (WHOLE, [WHOLE, WHOLE], []),
+        (WHOLE, [WHOLE[:2], WHOLE[2:]], []),
+        (WHOLE, [WHOLE[2:], WHOLE[:2]], []),
+        (WHOLE, [WHOLE[:, :1], WHOLE[:, 1:]], []),
+        (WHOLE, [WHOLE[:3], WHOLE[3:]], []),
+        (WHOLE, [WHOLE[:1], WHOLE[1:]], []),
+        (WHOLE, [None, WHOLE], []),
+        (WHOLE * 0, [WHOLE[:2] * 0, WHOLE[2:] * 0], []),  # both parts are alike
+        (torch.tensor(3.0), [torch.tensor(3.0)] * 2, []),
+        (WHOLE, [WHOLE[:2], WHOLE[:2]], ["w (rank 0) has its elements 2 to 3 of dimension 0 on no rank"]),
+        (WHOLE, [WHOLE[:1], WHOLE[1:3]], ["w (rank 0) has its elements 3 of dimension 0 on no rank"]),
+        (WHOLE, [WHOLE[:, :1], WHOLE[:, :1]], ["w (rank 0) has its elements 1 of dimension 1 on no rank"]),
+        (WHOLE, [None, None], ["w (rank 0) is on no rank"]),
+        (WHOLE, [WHOLE + 1, WHOLE], [f"w (rank 0) {OTHER}"]),
+        (WHOLE, [WHOLE, WHOLE.flatten()], [f"w (rank 1) {OTHER}"]),
+        (WHOLE, [WHOLE, WHOLE[:2, :1]], [f"w (rank 1) {OTHER}"]),
+        (WHOLE, [WHOLE, WHOLE[:0]], [f"w (rank 1) {OTHER}"]),
+        (WHOLE, [WHOLE, torch.cat([WHOLE, WHOLE])], [f"w (rank 1) {OTHER}"]),
+        (WHOLE, [WHOLE[:2], WHOLE[2:] + 1],
+         [f"w (rank 0-1) {OTHER}"]),
+        (torch.tensor(3.0), [torch.tensor(3.0), torch.tensor(4.0)], [f"w (rank 1) {OTHER}"]),
+    ],
+)  # fmt: skip
+def test_ranks_together_hold_each_parameter(told, whole, parts, words):
+    def build(rank):
+        return Holding(**({} if parts[rank] is None else {"w": parts[rank]}), last=torch.ones(1))
+
+    found = told(Holding(w=whole, last=torch.ones(1)), X, build)
+
+    assert [sentence.partition("of the plain model")[0].strip() for sentence in found] == [
+        f"parameter {each}" for each in words
+    ]
+
+
+def test_ranks_of_a_function_hold_no_parameters(told):
+    assert told(lambda x: x * 2, X, lambda rank: lambda x: x * 2) == []
+    assert told(Holding(w=WHOLE), X, lambda rank: lambda x: x * 2) == []
+
+
+@pytest.mark.parametrize(
+    ("of_rank", "words"),
+    [
+        (lambda rank, x: (x * 2, x.mean(), 3), []),
+        (lambda rank, x: (x * 2, x.mean() + rank, 3),
+         ["output[1] (rank 0-1) has other values on the ranks than in eager"]),
+        (lambda rank, x: (x * (2 + rank), x.mean(), 3),
+         ["output[0] (rank 1) has other values on the ranks than in eager"]),
+        (lambda rank, x: (x * 2, x.mean(), 3 + rank), ["output[2] (rank 1) is 3 in eager, 4 on the ranks"]),
+        (lambda rank, x: None, ["output (rank 0-1) is tuple of 3 in eager, None on the ranks"]),
+    ],
+)  # fmt: skip
+def test_each_rank_returns_its_part_and_means_over_the_parts(told, of_rank, words):
+    found = told(lambda x: (x * 2, x.mean(), 3), X + 3, lambda rank: lambda x: of_rank(rank, x), batch=True)
+
+    assert found == words
+
+
+def test_a_stage_of_a_pipeline_that_is_not_the_last_returns_nothing(told):
+    stages = [lambda x: None, lambda x: x * 2]
+
+    assert told(lambda x: x * 2, X, lambda rank: stages[rank]) == []
+
+
+def scaled_gradient(x, factor):
+    return x * 3 + factor * (x - x.detach())
+
+
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize(
+    ("factor", "words"), [(0, []), (1, ["gradient of input 0 (rank 0-1) has other values on the ranks than in eager"])]
+)
+def test_each_rank_has_the_gradient_of_its_part_of_an_input(told, batch, factor, words):
+    build = lambda rank: lambda x: scaled_gradient(x, factor)  # noqa: E731
+
+    assert told(lambda x: x * 3, X, build, grads=True, batch=batch) == words
+
+
+def test_an_input_without_a_batch_has_a_share_of_its_gradient_on_each_rank(told):
+    def double(x, scale):
+        return x * scale
+
+    assert told(double, (X, torch.tensor(3.0)), lambda rank: double, grads=True, batch=True) == []
+    assert told(double, (X, torch.tensor(3.0)), lambda rank: double, grads=True) == []
+    assert told(double, (torch.tensor(2.0), torch.tensor(3.0)), lambda rank: double, grads=True) == []
+
+
+class Counting(nn.Module):
+    """Counts calls in a buffer, beside a constant of the rank."""
+
+    def __init__(self, step, rank=0.0):
+        super().__init__()
+        self.register_buffer("calls", torch.ones(1))
+        self.register_buffer("rank", torch.tensor([float(rank)]))
+        self.step = step
+
+    def forward(self, x):
+        self.calls += self.step
+        self.rank += self.step
+        return x * 2
+
+
+def test_a_buffer_that_begins_as_in_eager_ends_as_in_eager(told):
+    assert told(Counting(1), X, lambda rank: Counting(1, rank)) == []
+    assert told(Counting(1), X, lambda rank: Counting(1 + rank, rank)) == [
+        "buffer calls after the call (rank 1) has other values on the ranks than in eager"
+    ]
+
+
+def test_parameters_after_a_step_are_compared(told, net):
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, lr=0.1)
+
+    assert told(net, X, lambda rank: copy.deepcopy(net), grads=True, optimizer=sgd) == []
+    rates = iter([0.1, 0.1, 0.2])  # of the plain model and of the ranks
+    found = told(
+        net, X, lambda rank: copy.deepcopy(net), grads=True, optimizer=lambda each: torch.optim.SGD(each, next(rates))
+    )
+    assert found == [
+        f"parameter {name} after a step (rank 1) has other values on the ranks than in eager"
+        for name in ("up.weight", "down.weight", "down.bias")
+    ]
+
+
+def test_gradients_of_a_model_without_any_are_refused(told):
+    with pytest.raises(EagerError, match=r"cannot compare gradients .*: no output of the model requires grad"):
+        told(lambda x: x.long(), X * 3, lambda rank: lambda x: x.long(), grads=True)
+
+
+@pytest.mark.parametrize(
+    ("own_seed", "batch", "probability", "inputs", "words"),
+    [
+        (False, False, 0.5, WIDE, []),
+        (True, True, 0.5, WIDE, []),
+        (False, True, 0.5, WIDE,
+         ["drops the same elements as on rank 0 of different values: give each of these ranks a seed of its own"]),
+        (True, False, 0.5, WIDE, ["drops other elements than on rank 0 of equal values: give these ranks one seed"]),
+        (False, True, 0.5, WIDE[:2], []),  # chance may draw as much
+        (False, True, 1.0, WIDE, []),
+        (False, True, 0.0, WIDE, []),
+    ],
+)  # fmt: skip
+def test_dropout_draws_anew_for_other_values(told, own_seed, batch, probability, inputs, words):
+    class Drops(nn.Module):
+        def __init__(self, seed=None):
+            super().__init__()
+            self.seed = seed
+
+        def forward(self, x):
+            if self.seed is not None:
+                torch.manual_seed(self.seed)
+            return F.dropout(x, probability, self.training) + 1
+
+    found = told(Drops(), inputs, lambda rank: Drops(7 + own_seed * rank), batch=batch, modes=("train",))
+
+    assert found == [f"dropout 1 of 1 (rank 1) {each}" for each in words]
+
+
+def test_without_training_no_draws_are_compared(told):
+    class Drops(nn.Module):
+        def forward(self, x):
+            return F.dropout(x, 0.5, self.training) + 1
+
+    assert told(Drops(), WIDE, lambda rank: Drops(), batch=True) == []
+
+
+def test_a_lone_dimension_may_be_the_batch(told):
+    assert told(lambda x: x * 2, WIDE[:, 0], lambda rank: lambda x: x * 2, batch=True) == []
+
+
+def test_each_sample_has_values_of_its_own_and_the_first_those_of_the_test(told):
+    seen = []
+
+    def double(x):
+        seen.append(x.clone())
+        return x * 2
+
+    assert told(lambda x: x * 2, WIDE, lambda rank: double, samples=2) == []
+    first, second = seen[:2]  # of rank 0
+    assert torch.equal(first, WIDE)
+    assert not torch.equal(second, WIDE)
+
+
+def test_model_and_ranks_run_in_the_mode_of_the_check(told):
+    class Mode(nn.Module):
+        def forward(self, x):
+            return x * (2 + self.training)
+
+    assert told(Mode(), X, lambda rank: Mode().eval()) == []
+    assert told(Mode().eval(), X, lambda rank: Mode(), modes="train") == []
+
+
+def test_inputs_without_a_batch_cannot_be_divided(told):
+    with pytest.raises(ChoiceError, match=r"cannot give each of 2 ranks its part of the batch: no input has a batch"):
+        told(lambda x: x * 2, torch.tensor(3.0), lambda rank: lambda x: x * 2, batch=True)

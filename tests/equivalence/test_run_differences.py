@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxcore.state.held_state import StateTensor
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
@@ -174,6 +175,60 @@ def test_a_second_call_that_differs_is_told(eager, graph, words):
 )
 def test_a_second_call_that_one_run_lacks_or_that_differs_by_rounding_is_no_difference(eager, graph):
     assert told(run(second_output=eager), run(second_output=graph)) == []
+
+
+@pytest.mark.parametrize(("number", "word"), [(1, "second"), (2, "third"), (3, "4th")])
+def test_the_first_call_in_a_row_that_differs_is_told(number, word):
+    def calls(values: list[float]) -> SecondOutput | None:
+        return replace(second(values[0]), next=calls(values[1:])) if values else None
+
+    runs = run(second_output=calls([1.0] * 5)), run(second_output=calls([1.0] * (number - 1) + [2.0, 3.0]))
+
+    (line,) = told(*runs)
+    assert line.startswith(f"value: output of a {word} call ")
+
+
+def test_state_after_a_second_call_is_compared_by_the_rounding_of_its_largest_value():
+    def calls(value: float) -> SecondOutput:
+        changed = {"b": StateTensor("b", "buffer", torch.tensor([value, 100.0]))}
+        return replace(second(), state=StateAfter(frozenset({"b"}), changed, {}))
+
+    runs = run(second_output=calls(1.0)), run(second_output=calls(2.0))
+    (line,) = told(*runs)
+    assert line.startswith("state: buffer b after a second call has other values")
+    assert told(*runs, without("state")) == []
+    assert told(runs[0], run(second_output=calls(1.0 + 5e-4))) == []
+    assert told(runs[0], run(second_output=calls(1.0 + 2e-3))) != []
+    assert told(runs[0], run(second_output=calls(4.0)), loosely=True) == []
+    assert told(runs[0], run(second_output=calls(8.0)), loosely=True) != []
+    assert told(runs[0], run(second_output=second())) != []
+    assert told(runs[0], run(second_output=replace(second(), state=None))) == []
+
+
+def test_an_input_that_grew_is_told_by_its_parts():
+    given = Arguments(([torch.ones(1)],), {})
+    grown = Arguments(([torch.ones(1), torch.ones(1)],), {})
+
+    (found,) = differences_of_runs(run(arguments=given), run(arguments=grown), given, COMPARISON, loosely=False)
+    assert found.sentence() == (
+        "input 0 differs after the calls: it has 1 parts in eager, 2 in the graph; eager lacks [1]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("in_eager", "in_graph", "words"),
+    [
+        ([torch.ones(1), torch.ones(1)], [torch.ones(1), torch.zeros(1)],
+         "input 0[1] differs after the calls: it has other values in the graph than in eager"),
+        ([torch.ones(1)], [4], "input 0[0] differs after the calls: it is Tensor in eager, int in the graph"),
+        ([4], [torch.ones(1)], "input 0[0] differs after the calls: it is int in eager, Tensor in the graph"),
+    ],
+)  # fmt: skip
+def test_a_part_of_an_input_that_was_no_tensor_before_or_after_is_told(in_eager, in_graph, words):
+    given = Arguments(([torch.ones(1)],), {})
+    runs = (run(arguments=Arguments((parts,), {})) for parts in (in_eager, in_graph))
+
+    assert [each.sentence() for each in differences_of_runs(*runs, given, COMPARISON, loosely=False)] == [words]
 
 
 def test_a_second_call_may_be_compared_loosely():

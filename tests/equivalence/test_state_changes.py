@@ -7,6 +7,10 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.state.held_state import HeldState, StateTensor
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, compare_state
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent
 
@@ -57,3 +61,57 @@ def test_a_flag_that_both_runs_set_is_no_mismatch():
     assert_equivalent(model, graph_of(model, frozen), torch.ones(2), grads=False)
 
     assert model.weight.requires_grad
+
+
+def after(changed: tuple[str, ...] = (), known: str = "a b", *, value: float = 1.0, facts=None, is_nested=False):
+    """Return the changes of a run: buffers that it wrote, and the words for other changes."""
+    tensors = {name: StateTensor(name, "buffer", torch.tensor([value]), is_nested) for name in changed}
+    return StateAfter(frozenset(known.split()), tensors, {} if facts is None else facts)
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "words"),
+    [
+        (after(("a",)), after(("a",)), []),
+        (after(("a",)), after(("a",), value=2.0), ["buffer a has other values after the graph's call"]),
+        (after(("a",)), after(), ["buffer a was changed by eager, not by the graph"]),
+        (after(("a",)), after(known="b"), ["buffer a was changed by eager, and the graph has no such state"]),
+        (after(("a",), is_nested=True), after(known="b"), []),
+        (after(), after(("a",)), ["buffer a was changed by the graph, not by eager"]),
+        (after(known="b"), after(("a",)), ["buffer a was changed by the graph, not by eager"]),
+        # eager wrote a nested tensor that the graph may know by the other name
+        (after(("a",), "a", is_nested=True), after(("c",), "c"), []),
+        (after(("a",), "a c", is_nested=True), after(("c",), "c"), ["buffer c was changed by the graph, not by eager"]),
+        (after(("a",), "a", is_nested=True), after(("c",), "a c"),
+         ["buffer a was changed by eager, not by the graph", "buffer c was changed by the graph, not by eager"]),
+        (after(facts={"a": ("buffer a", ["x", "y"])}), after(facts={"a": ("buffer a", ["y", "z"])}),
+         ["buffer a z, after the graph's call, not after eager's",
+          "buffer a x, after eager's call, not after the graph's"]),
+        (after(facts={"a": ("buffer a", ["x"])}), after(), ["buffer a x, after eager's call, not after the graph's"]),
+        (after(facts={"a": ("buffer a", ["x"])}), after(known="b"), []),
+        (after(known="b"), after(facts={"a": ("buffer a", ["x"])}), []),
+    ],
+)  # fmt: skip
+def test_state_of_one_run_alone_is_told(expected, obtained, words):
+    comparison = OutputComparison(ToleranceRule(), checks=frozenset({"state"}))
+
+    assert [found.sentence() for found in compare_state(expected, obtained, comparison)] == words
+
+
+def test_a_state_of_a_later_call_is_told_with_its_call():
+    (found,) = compare_state(after(("a",)), after(), OutputComparison(ToleranceRule()), suffix=" after a second call")
+
+    assert (found.kind, found.where) == ("state", "buffer a after a second call")
+
+
+def test_a_tensor_has_its_first_name_in_the_model_and_else_the_name_of_its_pair():
+    model = nn.Module()
+    model.first = nn.Parameter(torch.ones(1))
+    model.second = model.first
+    names = StateNames(HeldState(model), {"copy": "first"})
+
+    assert names.name(StateTensor("second", "parameter", model.first)) == "first"
+    assert names.name(StateTensor("copy", "parameter", torch.ones(1))) == "first"
+    assert names.name(StateTensor("own", "parameter", torch.ones(1))) == "own"
+    assert names.holds(StateTensor("copy", "parameter", model.first))
+    assert not names.holds(StateTensor("first", "parameter", torch.ones(1)))

@@ -50,12 +50,21 @@ def test_an_atol_that_was_given_is_never_scaled():
     assert ToleranceRule(atol=1e-5).for_number(1e-9).atol == 1e-5
     assert ToleranceRule(atol=1e-5).for_gradients([torch.tensor([1e-9])]).for_tensor(torch.ones(1)).atol == 1e-5
     assert ToleranceRule(atol=1e-5).grown(torch.tensor([1e4])) is None
+    assert ToleranceRule(atol=1e-5, scale=0.5).for_tensor(torch.ones(1)).atol == 1e-5
+
+
+def test_a_scale_takes_the_place_of_the_magnitude_and_of_the_gradients():
+    rule = ToleranceRule(scale=0.5).for_gradients([torch.tensor([1e-9])])
+
+    assert rule.for_tensor(torch.tensor([1e-9])).atol == 0.5e-5
 
 
 def test_what_is_not_finite_has_no_say_in_the_magnitude():
     assert largest_magnitude([torch.tensor([math.nan, 3.0, -math.inf]), torch.tensor([-4.0])]) == 4.0
     assert largest_magnitude([torch.tensor([math.nan])]) == 0.0
     assert largest_magnitude([]) == largest_magnitude([torch.empty(0), torch.tensor([7])]) == 0.0
+    assert largest_magnitude([torch.ones(1, device="meta")]) == 0.0
+    assert largest_magnitude([torch.tensor([math.nan, -3.0]).bfloat16(), torch.tensor([2.0])]) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -85,11 +94,23 @@ def test_gradients_of_one_kind_share_their_magnitude():
 def test_large_values_may_be_rounded_by_more():
     assert ToleranceRule().grown(torch.tensor([7e3, 0.1])) == Tolerance(1.3e-6, 7e3 * 1e-5)
     assert ToleranceRule().grown(torch.tensor([0.9])) is None
+    assert ToleranceRule().grown(torch.tensor([1.0])) is None
+    assert ToleranceRule(rtol=0.5).grown(torch.tensor([2.0])) == Tolerance(0.5, 2e-5)
+    assert ToleranceRule(cosine=0.9).grown(torch.tensor([1e4])) is None
+    assert ToleranceRule().grown(torch.tensor([complex(1.5e308, 1.5e308)], dtype=torch.complex128)) is None
+
+
+def test_large_gradients_grow_by_the_largest_of_their_kind():
+    rule = ToleranceRule().for_gradients([torch.tensor([50.0]), torch.tensor([0.5])])
+
+    assert rule.grown(torch.tensor([0.5])) == Tolerance(1.3e-6, 50 * 1e-5)
 
 
 def test_integers_are_exact_unless_the_caller_says_more():
     assert ToleranceRule().for_tensor(torch.tensor([7])).is_exact
     assert ToleranceRule(atol=1).for_tensor(torch.tensor([7])) == Tolerance(0.0, 1)
+    assert not ToleranceRule(atol=1).for_tensor(torch.tensor([7])).is_exact
+    assert not ToleranceRule(rtol=0.5).for_tensor(torch.tensor([7])).is_exact
 
 
 def test_what_the_caller_left_open_follows_the_dtype():
@@ -99,6 +120,7 @@ def test_what_the_caller_left_open_follows_the_dtype():
 def test_a_number_is_compared_as_closely_as_it_is_small():
     assert ToleranceRule().for_number(1.0) == Tolerance(1e-7, 1e-7)
     assert ToleranceRule().for_number(-1e-9).atol == pytest.approx(1e-16)
+    assert ToleranceRule().for_number(400.0) == ToleranceRule().for_number(1.0)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan")])
@@ -125,11 +147,23 @@ def test_in_a_glob_only_the_star_has_a_meaning():
 
 def test_a_second_call_returns_at_the_same_paths_as_the_first():
     assert ToleranceRule(rtol={"output[0]": 0.5}).for_path("output of a second call[0]").rtol == 0.5
+    assert ToleranceRule(rtol={"output[0]": 0.5}).for_path("output of a third call[0]").rtol == 0.5
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+def test_one_of_the_two_tolerances_may_have_numbers_by_path(name):
+    assert getattr(ToleranceRule(**{name: {"output": 0.5}}).for_path("output"), name) == 0.5
+    assert ToleranceRule(**{name: {"input 0": 0.5}}).globs_without_match(["output"]) == ["input 0"]
+
+
+def test_without_a_path_numbers_by_path_have_no_say():
+    assert ToleranceRule(rtol={"*": 0.5}).for_tensor(torch.ones(1)) == ToleranceRule().for_tensor(torch.ones(1))
 
 
 def test_paths_that_a_call_leaves_out_follow_the_test():
     assert nearest(None, 0.1) == 0.1
-    assert nearest(0.2, {"output": 0.1}) == 0.2
+    assert nearest(0.2, {"output": 0.1}) == nearest(0.2, 0.1) == nearest(0.2, None) == 0.2
+    assert nearest({"output": 0.1}, None) == {"output": 0.1}
     assert nearest({"output[0]": 0.2}, 0.1) == {"output[0]": 0.2, "*": 0.1}
     assert nearest({"output[0]": 0.2}, {"output[0]": 0.1, "*": 0.3}) == {"output[0]": 0.2, "*": 0.3}
 
@@ -148,7 +182,9 @@ def test_a_gradient_that_is_rounding_alone_has_no_direction_to_compare():
     rule = ToleranceRule(cosine=0.9).for_gradients([torch.tensor([2.0]), torch.tensor([1e-6])])
 
     assert rule.for_tensor(torch.tensor([1e-6])) == Tolerance(0.0, 4e-3)
+    assert rule.for_tensor(torch.tensor([2e-3], dtype=torch.float64)) == Tolerance(0.0, 4e-3)
     assert rule.for_tensor(torch.tensor([1.0])).cosine == 0.9
+    assert rule.for_tensor(torch.tensor([0.0625])).cosine == 0.9
 
 
 @pytest.mark.parametrize(
@@ -156,6 +192,9 @@ def test_a_gradient_that_is_rounding_alone_has_no_direction_to_compare():
     [
         ({"sqnr": 0}, "sqnr must be a number of decibels above 0, which zeros reach, got 0"),
         ({"sqnr": math.nan}, "sqnr must be"),
+        ({"sqnr": math.inf}, "sqnr must be a number of decibels above 0, which zeros reach, got inf"),
+        ({"cosine": math.nan}, "cosine must be a number between 0 and 1, got nan"),
+        ({"atol": -1, "rtol": 0}, "atol must be a number of at least 0, got -1"),
         ({"cosine": 1}, "cosine must be a number between 0 and 1, got 1"),
         ({"cosine": 0.0}, "cosine must be a number between 0 and 1, got 0.0"),
         ({"rtol": {"output": -1}}, "rtol of 'output' must be a number of at least 0, got -1"),
@@ -170,7 +209,12 @@ def test_a_threshold_that_zeros_reach_is_refused(wrong, words):
 def test_tolerances_print_as_they_are_written():
     assert str(Tolerance(1e-3, 1e-5)) == "rtol=0.001, atol=1e-05"
     assert str(Tolerance(0, 0)) == "exact equality"
+    assert str(Tolerance(0, 1e-5)) == "rtol=0, atol=1e-05"
+    assert str(Tolerance(0.5, 0)) == "rtol=0.5, atol=0"
     assert str(Tolerance(0, math.inf, 30, 0.99)) == "an SQNR of at least 30 dB, a cosine of at least 0.99"
+    assert str(Tolerance(0.5, 0.25, None, 0.99)) == "rtol=0.5, atol=0.25, a cosine of at least 0.99"
+    assert str(Tolerance(0.5, 0.25, 30)) == "rtol=0.5, atol=0.25, an SQNR of at least 30 dB"
+    assert str(Tolerance(0, math.inf)) == "rtol=0, atol=inf"
 
 
 def test_the_largest_magnitude_of_a_tensor_that_wraps_others_is_that_of_its_parts():

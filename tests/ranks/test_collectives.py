@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -11,7 +13,13 @@ import fxcore
 from fixtures.parallel_plans import fully_sharded, inputs, tensor_parallel
 from fixtures.process_groups import fake_group, needs_fake_group
 from pytest_fxgraph.errors import RanksError
-from pytest_fxgraph.ranks.collectives import Collective, Collectives, Communicator, collectives_of
+from pytest_fxgraph.ranks.collectives import (
+    Collective,
+    Collectives,
+    Communicator,
+    collectives_of,
+    communicators_by_name,
+)
 
 pytestmark = needs_fake_group
 
@@ -91,6 +99,260 @@ def test_the_table_folds_ranks_and_blocks_and_has_totals():
         "0-3    x12    reduce_scatter  tp     float32  [2, 8]  256    192   blocks.*.down\n"
         "total on tp, each of ranks 0-3: 24 collectives, 6,144 bytes, 4,608 sent"
     )
+
+
+def collective(kind="all_reduce", size=4, rank=0, **facts):
+    given = {"dtype": "int8", "shapes": ((8,),), "bytes": 64, **facts}
+    return Collective(rank, 0, kind, Communicator(tuple(range(size)), "tp"), **given)
+
+
+@pytest.mark.parametrize(
+    ("call", "sent"),
+    [
+        (collective(), 96),
+        (collective("all_gather"), 48),
+        (collective("reduce_scatter"), 48),
+        (collective("all_to_all"), 48),
+        (collective("gather", peer=0), 0),
+        (collective("gather", peer=1), 16),
+        (collective("scatter", peer=0), 48),
+        (collective("scatter", peer=1), 0),
+        (collective("broadcast", peer=1), 64),
+        (collective("reduce", peer=1), 64),
+        (collective("send", peer=1, size=2), 64),
+        (collective("recv", peer=1), 0),
+        (collective("barrier"), 0),
+        (collective("broadcast", peer=0, size=1), 0),
+        (collective(size=1), 0),
+    ],
+)
+def test_each_kind_sends_the_bytes_of_its_algorithm(call, sent):
+    assert call.sent == sent
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (collective(reduction="sum", shapes=((2, 3), (4,))), "all_reduce(sum) of int8[2, 3], int8[4] on tp"),
+        (collective("gather", peer=0), "gather of int8[8] to rank 0 on tp"),
+        (collective("reduce", peer=3, reduction="avg"), "reduce(avg) of int8[8] to rank 3 on tp"),
+        (collective("scatter", peer=0), "scatter of int8[8] from rank 0 on tp"),
+        (collective("barrier", shapes=(), dtype=""), "barrier on tp"),
+    ],
+)
+def test_a_call_is_described_with_its_tensors_and_its_peer(call, text):
+    assert call.text == text
+
+
+def test_the_table_tells_what_is_not_known_and_lists_of_tensors():
+    rows = [
+        collective("barrier", shapes=(), dtype="", bytes=0),
+        collective("all_gather", shapes=(), dtype="", bytes=0),
+        collective("broadcast", shapes=((2,), (2,), (2,)), peer=1, bytes=4096),
+        collective("all_to_all", shapes=((2,), (3,)), bytes=2000),
+        collective(shapes=((2, 2),), reduction="sum", module="net"),
+        collective("send", rank=5, size=6, peer=1, shapes=((2,),)),
+    ]
+    assert str(Collectives(rows)) == (
+        "ranks  times  collective        group  dtype  shapes    bytes  sent   module\n"
+        "0             barrier           tp                      0      0\n"
+        "0             all_gather        tp                      ?      ?\n"
+        "0             broadcast rank 1  tp     int8   3 x [2]   4,096  4,096\n"
+        "0             all_to_all        tp     int8   [2], [3]  2,000  1,500\n"
+        "0             all_reduce(sum)   tp     int8   [2, 2]    64     96     net\n"
+        "5             send rank 1       tp     int8   [2]       64     64\n"
+        "total on tp, rank 0: 5 collectives, 6,160 bytes, 5,692 sent\n"
+        "total on tp, rank 5: 1 collective, 64 bytes, 64 sent"
+    )
+
+
+@pytest.mark.parametrize(
+    ("modules", "folded"),
+    [
+        ("a b a b a b", ["x3 a", "x3 b"]),
+        ("a b a b a", ["x2 a", "x2 b", "a"]),
+        ("a a a b", ["x3 a", "b"]),
+        ("a b c", ["a", "b", "c"]),
+        ("a a b a a b", ["x2 a", "x2 a", "x2 b"]),
+        ("a a a a", ["x4 a"]),
+        ("h.0.up h.1.up", ["x2 h.*.up"]),
+        ("h[0] h[1] 0.h 1.h", ["x2 h[*]", "x2 *.h"]),
+        ("h_0 h_1 h2 h3", ["x2 h_*", "h2", "h3"]),
+        ("h.0.up h.0.down", ["h.0.up", "h.0.down"]),
+        (" ".join(f"m{place}" for place in range(64)) + " " + " ".join(f"m{place}" for place in range(64)), 64),
+        (" ".join(f"m{place}" for place in range(65)) + " " + " ".join(f"m{place}" for place in range(65)), 130),
+    ],
+)
+def test_repeated_blocks_are_folded(modules, folded):
+    table = str(Collectives([collective(module=each) for each in modules.split()])).splitlines()[1:-1]
+    rows = [line.split() for line in table]
+    if isinstance(folded, int):
+        assert len(rows) == folded
+    else:
+        shown = [" ".join([*([row[1]] if row[1].startswith("x") else []), row[-1]]) for row in rows]
+        assert shown == folded
+
+
+def called(target, *args, result=None, inner=False, communicators=None, **kwargs):
+    """Return the collectives of a graph that calls one operator on tensors."""
+    with fake_group(size=2):
+        graph = fxcore.Graph()
+
+        def as_node(value):
+            if isinstance(value, list):
+                return [as_node(each) for each in value]
+            if not isinstance(value, torch.Tensor):
+                return value
+            node = graph.placeholder("x")
+            node.meta["val"] = value
+            return node
+
+        call = graph.call_function(target, tuple(map(as_node, args)), kwargs)
+        call.meta["val"] = torch.ones(2) if result is None else result
+        graph.output(call)
+        module = fxcore.GraphModule({}, graph)
+        if inner:
+            outer = fxcore.Graph()
+            outer.call_module("inner", ())
+            outer.output(None)
+            module = fxcore.GraphModule({"inner": module}, outer)
+        return collectives_of([module], 0, communicators or {})
+
+
+PAIR = {"pair": Communicator((4, 6), "tp")}
+
+
+@pytest.mark.parametrize(
+    ("function", "kwargs", "peer"),
+    [
+        (dist.broadcast, {"src": 1}, 1),
+        (dist.broadcast, {"group_src": 1}, 6),
+        (dist.send, {"dst": 1}, 1),
+        (dist.send, {"group_dst": 0}, 4),
+        (dist.send, {"group_dst": 2}, 2),  # no rank of the group
+        (dist.all_reduce, {}, None),
+    ],
+)
+def test_a_peer_is_a_rank_of_the_world(function, kwargs, peer):
+    (found,) = called(function, torch.ones(2), group="pair", communicators=PAIR, **kwargs)
+    assert (found.peer, found.communicator) == (peer, PAIR["pair"])
+
+
+def test_operators_name_a_peer_within_their_group():
+    (found,) = called(torch.ops._c10d_functional.broadcast.default, torch.ones(2), 1, "pair", communicators=PAIR)
+    assert (found.peer, found.communicator.text) == (6, "tp")
+
+
+def test_a_call_without_a_group_is_of_the_world():
+    (found,) = called(dist.all_reduce, torch.ones(2), communicators=PAIR)
+    assert found.communicator == Communicator((0, 1))
+
+
+def test_collectives_of_two_ranks_are_equal_whatever_their_nodes_are_named():
+    assert collective(node="all_reduce_1", module="net", source="x = f(x)") == collective()
+
+
+X, PARTS = torch.ones(3), [torch.ones(3), torch.ones(3)]
+c10d = torch.ops.c10d
+
+
+@pytest.mark.parametrize(
+    ("called_operator", "arguments", "words", "message", "gives", "takes"),
+    [
+        (c10d.send, ([X], None, 1, 5), "send of float32[3] to rank 1 on ranks 0-1", 12, (), ()),
+        (c10d.recv_, ([X], None, 1, 5), "recv of float32[3] from rank 1 on ranks 0-1", 12, (), ()),
+        (c10d.recv_any_source_, ([X], None, 5), "recv of float32[3] on ranks 0-1", 12, (), ()),
+        (c10d.gather_, ([PARTS], [X], None, 0), "gather of float32[3] to rank 0 on ranks 0-1", 24, (3,), (3,)),
+        (c10d.gather_, ([], [X], None, 0), "gather of float32[3] to rank 0 on ranks 0-1", 24, (3,), ()),
+        (c10d.scatter_, ([X], [PARTS], None, 0), "scatter of float32[3], float32[3] from rank 0 on ranks 0-1", 24, (3,),
+         (3,)),
+        (c10d.scatter_, ([X], [], None, 0), "scatter of float32[3] from rank 0 on ranks 0-1", 24, (), (3,)),
+        (c10d.allreduce_, ([X], None, None, torch.ones(9)), "all_reduce of float32[3] on ranks 0-1", 12, (), ()),
+        (c10d.barrier, (X, None, []), "barrier on ranks 0-1", 0, (), ()),
+        (c10d.alltoall_, (PARTS, [torch.ones(1), torch.ones(5)], None), "all_to_all of float32[1], float32[5] on ranks "
+         "0-1", 24, (1, 5), (3,)),
+    ],
+)  # fmt: skip
+def test_a_call_of_an_operator_is_read_by_its_schema(called_operator, arguments, words, message, gives, takes):
+    (found,) = called(called_operator.default, *arguments)
+    assert (found.text, found.bytes, found.gives, found.takes) == (words, message, gives, takes)
+    assert found.tag == (5 if "recv" in words or "send" in words else 0)
+    assert found.awaited is None
+
+
+def test_a_batch_is_a_record_for_each_send_and_receive():
+    batch = torch.ops._c10d_functional.batch_p2p_ops.default
+    found = called(batch, ["isend", "irecv"], [1, 0], [7, 8], [X, torch.ones(5)], "pair", communicators=PAIR)
+    assert [(each.text, each.tag, each.order, each.bytes, each.awaited) for each in found] == [
+        ("send of float32[3] to rank 6 on tp", 7, 0, 12, None),
+        ("recv of float32[5] from rank 4 on tp", 8, 1, 20, None),
+    ]
+
+
+def test_a_receive_is_awaited_by_the_wait_for_its_data():
+    functional = torch.ops._c10d_functional
+    with fake_group(size=2):
+        graph = fxcore.Graph()
+        x = graph.placeholder("x")
+        batch = graph.call_function(functional.batch_p2p_ops.default, (["irecv", "isend"], [1, 1], [0, 0], [x, x], "0"))
+        alone = graph.call_function(functional.irecv.default, (x, 1, 0, "0"))
+        graph.call_function(dist.recv, (x, 1))
+        part = graph.call_function(operator.getitem, (batch, 0))
+        graph.call_function(functional.wait_tensor.default, (part,))
+        lost = graph.call_function(functional.irecv.default, (x, 1, 0, "0"))
+        graph.call_function(functional.all_reduce.default, (x, "sum", "0"))
+        graph.call_function(functional.wait_tensor.default, (alone,))
+        graph.output(lost)
+        for node in graph.nodes:
+            node.meta["val"] = X
+        found = collectives_of([fxcore.GraphModule({}, graph)], 0, {})
+
+    assert [(each.kind, each.awaited) for each in found] == [
+        ("recv", 4), ("send", None), ("recv", 6), ("recv", 4), ("recv", None), ("all_reduce", None),
+    ]  # fmt: skip
+
+
+def test_a_mesh_names_the_dimensions_of_its_groups():
+    device_mesh = pytest.importorskip("torch.distributed.device_mesh")
+    with fake_group(size=4):
+        mesh = device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        first, second = (dist.new_group([0, 1, 2]) for _ in range(2))
+        found = communicators_by_name([mesh, torch.relu])
+        names = [str(mesh.get_group(dimension).group_name) for dimension in ("dp", "tp")]
+        numbers = [found[str(group.group_name)].text for group in (first, second)]
+
+    assert [found[name] for name in names] == [Communicator((0, 2), "dp"), Communicator((0, 1), "tp")]
+    assert numbers == ["ranks 0-2", "ranks 0-2 (group 2 of these ranks)"]
+
+
+def test_collectives_are_counted_in_their_repr():
+    assert repr(Collectives([collective()])) == "<1 collective>"
+    assert repr(Collectives([])) == "<0 collectives>"
+
+
+def test_collectives_of_inner_graphs_are_listed():
+    functional = torch.ops._c10d_functional
+    (found,) = called(functional.all_reduce.default, torch.ones(2), "sum", "0", inner=True)
+    assert found.text == "all_reduce(sum) of float32[2] on ranks 0-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result", "gives", "takes"),
+    [
+        ("all_gather_into_tensor", (torch.ones(3), 2, "0"), torch.ones(6), (3,), (3,)),
+        ("reduce_scatter_tensor", (torch.ones(6), "sum", 2, "0"), torch.ones(3), (3,), (3,)),
+        ("all_to_all_single", (torch.ones(6), [2, 4], [4, 2], "0"), torch.ones(6), (4, 2), (2, 4)),
+        ("all_to_all_single", (torch.ones(6, 5), [6, 6], [2, 4], "0"), torch.ones(12, 5), (10, 20), (30, 30)),
+        ("all_to_all_single", (torch.ones(6), [], [], "0"), torch.ones(6), (3,), (3,)),
+        ("all_to_all_single", (torch.ones(0), [0, 0], [0, 0], "0"), torch.ones(0), (0, 0), (0, 0)),
+        ("all_gather_into_tensor_coalesced", ([torch.ones(3), torch.ones(1)], 2, "0"), [torch.ones(6), torch.ones(2)],
+         (4,), (4,)),
+        ("broadcast", (torch.ones(3), 1, "0"), torch.ones(3), (), ()),
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_call_are_counted_in_elements(name, arguments, result, gives, takes):
+    (found,) = called(getattr(torch.ops._c10d_functional, name).default, *arguments, result=result)
+    assert (found.gives, found.takes) == (gives, takes)
 
 
 @pytest.mark.sampled(every=3)

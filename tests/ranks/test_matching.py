@@ -88,6 +88,13 @@ def test_the_first_difference_is_told_though_the_ranks_stop_later():
     assert "rank 1 has called all its 2 collectives" in told
 
 
+def test_without_a_difference_up_to_the_end_of_a_rank_none_is_told():
+    group = Communicator((0, 1, 2))
+    told = mismatch_of(Plan(3).all("barrier", group).one(0, "all_reduce", group).calls)
+    assert "rank 0 waits in all_reduce" in told
+    assert told.splitlines()[2:] == ["  ranks 1-2 have called all their 1 collectives"]
+
+
 @pytest.mark.parametrize(
     ("kind", "other", "words"),
     [
@@ -97,17 +104,61 @@ def test_the_first_difference_is_told_though_the_ranks_stop_later():
         ("all_reduce", {"shapes": ((2, 9),)}, "the shapes differ"),
         ("broadcast", {"peer": 1}, "the root differs"),
         ("all_gather", {"gives": (3,), "takes": (3,)}, "rank 0 hands 16 elements to rank 1, which expects 3 of it"),
+        ("all_gather", {"takes": (3,)}, "rank 0 hands 16 elements to rank 1, which expects 3 of it"),
+        ("all_gather", {"gives": (3,)}, "rank 1 hands 3 elements to rank 0, which expects 16 of it"),
+        (
+            "all_gather",
+            {"gives": (9, 7), "takes": (9, 16)},
+            "rank 0 hands 16 elements to rank 1, which expects 9 of it",
+        ),
+        ("reduce", {"peer": 1}, "the root differs"),
+        ("reduce", {"shapes": ((1, 16),)}, "the shapes differ"),
     ],
 )
 def test_calls_that_do_not_fit_are_told(kind, other, words):
     plan = Plan(2)
-    facts = {"reduction": "sum"} if kind == "all_reduce" else {"peer": 0} if kind == "broadcast" else {}
+    facts = {"reduction": "sum"} if kind == "all_reduce" else {"peer": 0} if kind in ("broadcast", "reduce") else {}
     facts |= {"gives": (16,), "takes": (16,)} if kind == "all_gather" else {}
     pair = Communicator((0, 1))
     plan.all(kind, pair, **facts)
     assert mismatch_of(plan.calls) is None
     plan.calls[1] = [replace(plan.calls[1][0], **other)]
     assert words in mismatch_of(plan.calls)
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "other"),
+    [
+        ("all_reduce", {}, {"shapes": ()}),  # torch does not say the shapes
+        ("all_gather", {}, {"shapes": ((2, 9),)}),
+        ("all_to_all", {"peer": 0}, {"peer": 1}),
+        ("gather", {"peer": 0, "gives": (16,), "takes": ()}, {"gives": (7,)}),  # rank 0 does not say its parts
+        ("scatter", {"peer": 0, "gives": (), "takes": (16,)}, {"takes": (7,)}),
+        ("all_gather", {"gives": (16,), "takes": ()}, {"gives": (7,)}),
+    ],
+)
+def test_facts_that_may_differ_or_are_not_known_are_no_mismatch(kind, facts, other):
+    plan = Plan(2).all(kind, Communicator((0, 1)), **facts)
+    plan.calls[1] = [replace(plan.calls[1][0], **other)]
+    assert mismatch_of(plan.calls) is None
+
+
+def test_the_root_alone_gives_or_takes_the_parts():
+    pair = Communicator((3, 5))
+    for kind, root, other in (
+        ("scatter", {"gives": (4, 6), "takes": (4,)}, {"takes": (6,)}),
+        ("gather", {"gives": (4,), "takes": (4, 6)}, {"gives": (6,)}),
+    ):
+        calls = {rank: [Collective(rank, 0, kind, pair, "int8", ((9,),), 9, None, 3, **facts)]
+                 for rank, facts in ((3, root), (5, other))}  # fmt: skip
+        assert mismatch_of(calls) is None
+        # a tensor that the other rank hands in for parts of its own is not exchanged
+        calls[5] = [replace(calls[5][0], **{"gives" if kind == "scatter" else "takes": (8, 8)})]
+        assert mismatch_of(calls) is None
+        calls[5] = [replace(calls[5][0], **{"takes" if kind == "scatter" else "gives": (7,)})]
+        told = "rank 3 hands 6 elements to rank 5, which expects 7" if kind == "scatter" else (
+               "rank 5 hands 7 elements to rank 3, which expects 6")  # fmt: skip
+        assert mismatch_of(calls).endswith(f"{told} of it")
 
 
 def test_uneven_parts_are_legal_if_both_sides_agree():
@@ -160,6 +211,99 @@ def test_sends_and_receives_without_partner_are_told():
     shorter = Plan(2).one(0, "send", peer=1).one(1, "recv", peer=0, shapes=((2, 4),))
     assert mismatch_of(shorter.calls).endswith("16 elements are sent and 8 expected")
     assert "exchanges data with itself" in mismatch_of(Plan(2).one(0, "send", peer=0).calls)
+
+
+def test_a_receive_from_any_rank_takes_what_comes():
+    for first, then in ((0, 2), (2, 0)):  # rank 2 receives; a rank in front goes first
+        plan = Plan(3).one(0, "send", peer=2).one(1, "all_reduce", ROWS[0]).one(0, "all_reduce", ROWS[0])
+        plan.one(2, "recv").one(1, "send", peer=2, tag=1).one(2, "recv", tag=1)
+        calls = {rank: plan.calls[rank] for rank in (first, 1, then)}
+        assert mismatch_of(calls) is None
+        shorter = replace(plan.calls[2][0], shapes=((1,),))
+        assert mismatch_of({**calls, 2: [shorter, plan.calls[2][1]]}).endswith("16 elements are sent and 1 expected")
+
+
+def test_a_receive_from_any_rank_without_a_send_is_told():
+    told = mismatch_of(Plan().one(1, "recv").calls)
+    assert told.splitlines()[1].endswith(" for a send of any rank")
+    lost = Plan().one(1, "recv", waits=False).one(2, "recv", peer=1, waits=False)
+    assert [line.rpartition(", and ")[2] for line in mismatch_of(lost.calls).splitlines()[1:]] == [
+        "any rank never sends it",
+        "rank 1 never sends it",
+    ]
+
+
+def test_a_receive_from_any_rank_may_take_from_a_rank_that_was_not_captured():
+    plan = Plan().one(1, "recv")
+    assert mismatch_of({rank: plan.calls[rank] for rank in (0, 1)}) is None
+    assert "any rank" in mismatch_of(plan.calls)
+
+
+def test_many_lines_are_counted():
+    def lines(lost: int) -> list[str]:
+        plan = Plan(2)
+        for tag in range(lost):
+            plan.one(0, "send", peer=1, tag=tag)
+        return mismatch_of(plan.calls).splitlines()[1:]
+
+    assert len(lines(12)) == 12
+    assert "more" not in lines(12)[-1]
+    assert lines(14)[-1] == "  and 2 more"
+    assert [f"its collective {place}," in line for place, line in enumerate(lines(14)[:-1])] == [True] * 12
+
+
+def test_waiting_ranks_are_told_in_at_most_twelve_lines():
+    def lines(ranks: int) -> list[str]:
+        plan = Plan(ranks)
+        for rank in range(ranks):
+            plan.one(rank, "recv", peer=(rank + 1) % ranks, node=f"recv_{rank}")
+        return mismatch_of(plan.calls).splitlines()[1:]
+
+    assert len(lines(12)) == 12
+    assert "rank 11 waits in recv" in lines(12)[-1]
+    assert lines(14)[-1] == "  and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "named"),
+    [
+        (2, 1, "rank 0"),
+        (2, 6, "ranks 0, 2, 4, 6, 8, 10"),
+        (2, 7, "ranks 0, 2, 4, 6, 8, 10, ... (7 ranks)"),
+        (1, 7, "ranks 0-6"),
+    ],
+)
+def test_many_ranks_are_named_by_their_first_spans(step, count, named):
+    ranks = [*range(0, step * count, step)]
+    late = ranks[-1] + 1
+    group = Communicator((*range(late + 1),))
+    plan = Plan(late + 1)
+    for rank in ranks:
+        plan.one(rank, "barrier", group, dtype="", shapes=())
+    waits = "waits" if count == 1 else "wait"
+    told = mismatch_of({rank: plan.calls[rank] for rank in (*ranks, late)}).splitlines()
+    group_text = f"ranks 0-{late}" if late else "ranks 0"
+    assert told[1] == f"  {named} {waits} in barrier on {group_text} (its collective 0, node barrier_0) for rank {late}"
+    assert told[2] == f"  rank {late} has called all its 0 collectives"
+
+
+def test_ranks_that_are_done_are_told_together():
+    told = mismatch_of(Plan().one(0, "barrier", shapes=(), source="train.py:3", module="net").calls).splitlines()
+    assert told[1].endswith("(its collective 0, node barrier_0 in net, at `train.py:3`) for ranks 1-3")
+    assert told[2:] == ["  ranks 1-3 have called all their 0 collectives"]
+
+
+def test_a_call_in_a_group_of_other_ranks_is_told():
+    told = mismatch_of(Plan().one(3, "all_reduce", ROWS[0]).calls)
+    assert told.endswith("(its collective 0, node all_reduce_0), and is no rank of this group")
+
+
+def test_a_send_of_a_tensor_without_a_known_shape_meets_its_receive():
+    for facts in ({"shapes": ()}, {"shapes": ((16,),)}):
+        assert mismatch_of(Plan(2).one(0, "send", peer=1, **facts).one(1, "recv", peer=0).calls) is None
+    assert mismatch_of(Plan(2).one(0, "send", peer=1).one(1, "recv", peer=0, shapes=()).calls) is None
+    told = mismatch_of(Plan(2).one(0, "send", peer=1).one(1, "recv", peer=0, dtype="int8").calls)
+    assert told.endswith("the dtype differs, and the data are read wrongly")
 
 
 def test_two_groups_of_the_same_ranks_are_two_groups():

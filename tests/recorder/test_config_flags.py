@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 
@@ -109,6 +110,29 @@ def test_a_torch_without_the_flags_is_an_error_that_names_them(monkeypatch):
 
 def test_a_run_without_flags_has_no_further_arguments():
     assert arguments_for([]) == []
+
+
+def test_a_flag_of_a_module_that_is_imported_is_set_at_once(monkeypatch):
+    config, cleanups, options = types.ModuleType("stand_in_config"), [], []
+    config.first = config.second = 1
+    monkeypatch.setitem(sys.modules, "stand_in_config", config)
+    monkeypatch.setattr(config_flags, "_MODULES", ("stand_in_config",))
+    finders = [*sys.meta_path]
+
+    def configure(flags):
+        known = types.SimpleNamespace(fx_config=flags)
+        early_config = types.SimpleNamespace(known_args_namespace=known, add_cleanup=cleanups.append)
+        config_flags.pytest_load_initial_conftests(early_config)
+
+    config_flags.pytest_addoption(types.SimpleNamespace(addoption=lambda *names, **facts: options.append(names)))
+    configure(["first=2", "stand_in_config.second='a'"])
+    configure(None)
+
+    assert (config.first, config.second) == (2, "a")
+    assert options == [("--fx-config",)]
+    for cleanup in cleanups:
+        cleanup()
+    assert sys.meta_path == finders
 
 
 def test_flags_are_set_at_the_import_of_their_module_and_torch_is_not_imported_for_them(tmp_path):

@@ -11,9 +11,9 @@ import fxcore
 from pytest_fxgraph.compare import structural_hash as hashes
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.errors import RecordingError
-from pytest_fxgraph.recorder.kept_graphs import KeptGraphs
+from pytest_fxgraph.recorder.kept_graphs import KeptGraphs, reason_of
 from pytest_fxgraph.recordings.records import GraphRecord, StartRecord
-from pytest_fxgraph.recordings.store import RecordingStore
+from pytest_fxgraph.recordings.store import IndexWriter, RecordingStore
 
 
 @pytest.fixture
@@ -102,3 +102,81 @@ def test_modes_of_the_user_see_nothing_of_the_recorder(kept):
     with Counts():
         kept.keep("symbolic", "M", "", lambda: build_document(graph_module))
     assert Counts.calls == 0
+
+
+def test_the_first_failure_of_the_store_is_told(kept, monkeypatch):
+    errors = iter(["the disk is full", "the disk is gone"])
+
+    def fail(*_):
+        raise RecordingError(next(errors))
+
+    monkeypatch.setattr(IndexWriter, "flush", fail)
+    kept.begin("test_a")
+    kept.end()
+
+    assert kept.failure == "the disk is full"
+
+
+def test_a_record_that_is_withdrawn_is_gone_and_an_equal_one_stays(kept, store):
+    kept.begin("test_a")
+    first, second = (kept.keep("symbolic", "M", "", document) for _ in range(2))
+    assert first == second
+    kept.withdraw(None)
+    kept.withdraw(kept.keep("symbolic", "N", "", document))
+    kept.withdraw(second)
+    assert kept.has_graphs()
+    kept.withdraw(first)
+    assert not kept.has_graphs()
+    kept.leave_out("symbolic", "M", "", "why")
+    assert not kept.has_graphs()
+    kept.end()
+
+    assert kept.counts() == {"tests": 0, "left out": 1}
+
+
+def test_the_record_that_is_withdrawn_is_not_written(kept, store):
+    kept.begin("test_a")
+    kept.keep("symbolic", "M", "model.py:1", document, {"breaks": []})
+    kept.withdraw(kept.keep("symbolic", "M", "model.py:2", document))
+    kept.end()
+
+    (record,) = (each for _, found in store.indexes() for each in found if isinstance(each, GraphRecord))
+    assert (record.line, record.facts) == ("model.py:1", {"breaks": []})
+    assert kept.keep("symbolic", "M", "", document).facts == {}
+
+
+def test_a_second_attempt_forgets_the_first_one(kept):
+    kept.begin("test_a")
+    kept.keep("symbolic", "M", "", document)
+    kept.begin("test_a")
+    kept.leave_out("symbolic", "M", "", "why")
+    kept.end()
+
+    assert kept.counts() == {"tests": 0, "left out": 1}
+    assert kept.test == ""
+
+
+def test_graphs_outside_tests_are_counted_without_a_test(kept, store):
+    with kept.shared_by("a module"):
+        kept.keep("symbolic", "M", "", document)
+        kept.keep("symbolic", "N", "", document)
+    kept.begin("test_a")
+    kept.keep("symbolic", "M", "", document)
+    kept.end()
+
+    assert kept.counts() == {"symbolic": 3, "tests": 1, "left out": 0}
+    records = [each for _, found in store.indexes() for each in found if isinstance(each, GraphRecord)]
+    assert [(each.test, each.order) for each in records] == [("a module", 0), ("a module", 1), ("test_a", 0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("first\nsecond"), "first"),
+        (ValueError("  \n"), "ValueError"),
+        (KeyError(), "KeyError"),
+        (ValueError("x" * 501), "x" * 500),
+    ],
+)
+def test_a_reason_is_one_line_of_at_most_five_hundred_characters(error, reason):
+    assert reason_of(error) == reason

@@ -10,6 +10,7 @@ import torch
 import torch.fx
 from torch import nn
 
+from pytest_fxgraph.recorder import user_lines
 from pytest_fxgraph.recorder.user_lines import name_of_model, user_line
 
 
@@ -44,6 +45,20 @@ def test_a_file_of_a_package_begins_at_its_nearest_folder_of_imports(tmp_path, m
     exec(compile(source, str(tmp_path / "site" / "package" / "model.py"), "exec"), names)
 
     assert names["line"](tmp_path / "project") == "package/model.py:2"
+
+
+def test_without_a_line_of_the_user_there_is_none(monkeypatch):
+    monkeypatch.setattr(user_lines, "frames", lambda: iter(()))
+
+    assert user_line(Path("/project")) == ""
+
+
+def test_a_file_outside_of_all_folders_of_imports_has_its_whole_path(monkeypatch):
+    monkeypatch.setattr(sys, "path", ["/elsewhere"])
+    names = {"user_line": user_line}
+    exec(compile("def line(root):\n    return user_line(root)\n", "/nowhere/model.py", "exec"), names)
+
+    assert names["line"](Path("/project")) == "/nowhere/model.py:2"
 
 
 def named(x):

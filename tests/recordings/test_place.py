@@ -6,12 +6,13 @@ import secrets
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 
 import pytest
 
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings import place as places
-from pytest_fxgraph.recordings.place import Folder, place_at
+from pytest_fxgraph.recordings.place import Folder, Remote, StoredFile, place_at
 
 fsspec = pytest.importorskip("fsspec")
 memory = pytest.importorskip("fsspec.implementations.memory")
@@ -198,6 +199,118 @@ def test_a_file_system_with_folders_gets_its_folders(tmp_path):
     fsspec.register_implementation("mounted", Mounted, clobber=True)
     place_at(f"mounted://{tmp_path}/x").write("graphs/a", b"1")
     assert (tmp_path / "x" / "graphs" / "a").read_bytes() == b"1"
+
+
+class Listing:
+    """A file system that lists given details."""
+
+    protocol = ("made", "up")
+
+    def __init__(self, *details):
+        self.details, self.made = details, []
+
+    def invalidate_cache(self):
+        pass
+
+    def ls(self, path, detail):
+        assert (path, detail) == ("root/graphs", True)
+        return self.details
+
+    def pipe_file(self, path, content):
+        if not self.made:
+            raise FileNotFoundError("the bucket does not exist")
+
+    def makedirs(self, folder, exist_ok):
+        self.made.append((folder, exist_ok))
+
+
+@pytest.mark.parametrize(
+    ("details", "modified"),
+    [
+        ({"mtime": 12.5, "created": 1.0}, 12.5),
+        ({"mtime": 0, "created": 1.0}, 0.0),
+        ({"mtime": None, "updated": "1970-01-01T00:01:00Z"}, 60.0),
+        ({"last_modified": "1970-01-01T01:00:00+01:00"}, 0.0),
+        ({"LastModified": datetime(1970, 1, 2, tzinfo=timezone.utc)}, 86400.0),
+    ],
+)
+def test_the_time_of_a_listed_file_has_many_names(details, modified):
+    files = Remote(Listing({"name": "root/graphs/a", "type": "file", "size": 3, **details}), "root/", "made://root")
+    assert files.files("graphs") == [StoredFile("graphs/a", 3, modified)]
+
+
+def test_a_file_without_a_time_counts_as_new_and_without_a_size_as_empty():
+    before = time.time()
+    files = Remote(Listing({"name": "root/graphs/a", "type": "file", "size": None}), "root", "made://root")
+    (found,) = files.files("graphs")
+    assert found.size == 0
+    assert before <= found.modified <= time.time()
+
+
+def test_a_folder_is_no_file_of_its_own_listing():
+    entry = {"type": "file", "size": 1, "mtime": 1.0}
+    listing = [{**entry, "name": "/root/graphs/"}, {**entry, "name": "root/graphs/a"},
+               {"name": "root/graphs/more/", "type": "directory", "size": 0}]  # fmt: skip
+    files = Remote(Listing(*listing), "root", "made://root")
+    assert [each.path for each in files.files("graphs")] == ["graphs/a"]
+
+
+@pytest.mark.parametrize("protocol", ["s3", ("gcs", "gs"), "made", ("made", "up")])
+def test_a_file_system_without_folders_gets_none(protocol):
+    listing = Listing()
+    listing.protocol = protocol
+    files = Remote(listing, "root", "made://root")
+    if "made" in protocol:
+        files.write("graphs/a", b"1")
+        assert listing.made == [("root/graphs", True)]
+    else:
+        with pytest.raises(RecordingError, match="cannot write made://root/graphs/a: the bucket does not exist"):
+            files.write("graphs/a", b"1")
+        assert listing.made == []
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EACCES, "Permission denied"), "cannot read made://root/a: permission denied; "),
+        (TimeoutError("Too LATE"), "cannot read made://root/a: too LATE; "),
+        (TimeoutError(), "cannot read made://root/a: timeoutError; "),
+        (RecordingError("as it is"), "as it is"),
+    ],
+)
+def test_an_error_of_a_client_is_told_in_its_words(error, words):
+    class Broken(Listing):
+        def cat_file(self, path):
+            raise error
+
+    with pytest.raises(RecordingError) as caught:
+        Remote(Broken(), "root", "made://root/").read("a")
+    assert str(caught.value).startswith(words)
+
+
+def test_a_missing_library_of_another_file_system_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(RecordingError, match=r"cannot use gs://b as the place .*; install the library of its file"):
+        place_at("gs://b")
+
+
+def test_the_rest_of_a_short_write_follows(tmp_path, monkeypatch):
+    files = Folder(tmp_path, "here")
+    files.write("a", b"1\n")
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda file, content: real(file, content[:2]))
+    files.append("a", b"23456")
+    assert files.read("a") == b"1\n23456"
+
+
+def test_entries_come_in_the_order_of_their_names(tmp_path):
+    files = Folder(tmp_path, "here")
+    for name in ("b/z", "a/y", "x", "a/b/c"):
+        files.write(name, b"1")
+    assert [each.shown for each in files.folders()] == ["here/a", "here/b"]
+    assert [each.path for each in files.files("")] == ["x"]
+    assert [each.path for each in files.files("a")] == ["a/y"]
+    assert files.files("missing") == Folder(tmp_path / "missing", "no").folders() == []
 
 
 def test_a_folder_imports_no_fsspec():

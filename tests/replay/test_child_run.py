@@ -67,6 +67,107 @@ def test_unknown_statuses_are_named():
     assert "signal 77" in ChildRun(-77, 0.0).problem
 
 
+class Process:
+    """A process that ends after some waits."""
+
+    pid = 4242
+
+    def __init__(self, waits):
+        self.waits, self.limits = waits, []
+
+    def __call__(self, command, **options):
+        self.command, self.options = command, options
+        return self
+
+    def wait(self, timeout=None):
+        self.limits.append(timeout)
+        if timeout is not None and len(self.limits) <= self.waits:
+            raise subprocess.TimeoutExpired(self.command, timeout)
+        return 0
+
+    def poll(self):
+        return 0 if len(self.limits) > self.waits else None
+
+
+@pytest.fixture
+def play(monkeypatch, tmp_path):
+    """Return a function that plays a run, and returns its end, the process and the signals that it got."""
+
+    def play(waits=0, **options):
+        process, sent = Process(waits), []
+        monkeypatch.setattr(subprocess, "Popen", process)
+        monkeypatch.setattr(os, "killpg", lambda pid, number: sent.append((pid, number)))
+        return record_in_child("place", ["-q"], folder=tmp_path, **options), process, sent
+
+    return play
+
+
+def test_a_run_records_without_files_beside_the_sources(play, tmp_path):
+    run, process, sent = play(python="env/python", environment={"WORD": "given", "PYTHONDONTWRITEBYTECODE": ""})
+
+    assert (run.status, run.problem, sent) == (0, "", [])
+    assert process.command == ["env/python", "-m", "pytest", "--fx-record", "place", "-q"]
+    assert process.options["cwd"] == tmp_path
+    assert process.options["start_new_session"] is True
+    assert process.options["env"] == {
+        "WORD": "given",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
+        "FXGRAPH_IS_OF_COMMAND": "1",
+    }
+    assert play()[1].options["env"].items() >= {**os.environ, "FXGRAPH_IS_OF_COMMAND": "1"}.items()
+
+
+@pytest.mark.parametrize("waits", [1, 2])
+def test_a_run_beyond_its_time_is_asked_to_end_and_then_killed_with_its_children(play, waits):
+    run, process, sent = play(waits, timeout=5)
+
+    assert run.status is None
+    assert run.problem == "the run was ended after 0 seconds, its time limit; give it more time"
+    assert sent == [(4242, signal.SIGINT), (4242, signal.SIGKILL)]
+    assert process.limits == [5, 10, None]
+
+
+def test_a_thread_other_than_the_main_one_leaves_the_signals_alone(play):
+    before = signal.getsignal(signal.SIGTERM)
+    with ThreadPoolExecutor() as pool:
+        run, _, _ = pool.submit(play).result()
+
+    assert run.status == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_to_end_is_an_interrupt_while_the_run_goes_on(play, monkeypatch):
+    def wait(self, timeout=None):
+        self.limits.append(timeout)
+        if len(self.limits) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return 0
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(Process, "wait", wait)
+    monkeypatch.setattr(Process, "poll", lambda self: None)
+    with pytest.raises(KeyboardInterrupt):
+        play()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, ""),
+        (1, ""),
+        (2, "pytest was interrupted, or could not collect the tests; its output names the error"),
+        (3, "pytest met an internal error; its output names it"),
+        (5, "pytest found no test; give the tests as arguments"),
+        (6, "pytest ended with status 6; its output names the reason"),
+        (-9, "the process was ended by SIGKILL; its output may name the reason"),
+    ],
+)
+def test_a_status_says_whether_the_recording_is_whole(status, words):
+    assert ChildRun(status, 1.0).problem == words
+
+
 @pytest.mark.slow
 def test_a_run_beyond_its_time_is_ended(tmp_path):
     folder = write(tmp_path, "import time\ndef test_a(): time.sleep(600)")

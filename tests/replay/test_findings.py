@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from pytest_fxgraph.recordings.records import LeftOutRecord, StartRecord
+from pytest_fxgraph.replay import findings as module
 from pytest_fxgraph.replay.comparison import compare_recordings
 from pytest_fxgraph.replay.findings import findings_of
 
@@ -190,3 +193,57 @@ def test_expected_edits_are_allowed_and_everything_else_is_not(findings, relu, s
         "not expected: vanished test: in the base alone",
     ]
     assert "expected, and not found: *gelu*" in found.unexpected(["*gelu*", "*relu*"])
+
+
+def test_changes_that_no_edit_explains_are_one_finding_with_their_first_lines(recording_of, relu, sigmoid_and_two):
+    replay = compare_recordings(recording_of(a=[relu]), recording_of(a=[sigmoid_and_two]))
+    ((key, changed),) = replay.changed.items()
+    replay.changed[key] = replace(changed, difference=replace(changed.difference, edits=()))
+
+    (found,) = findings_of(replay).found
+
+    assert (found.sort, found.title, found.places) == ("edit", "", ["a (symbolic Model)"])
+    assert "torch.sigmoid" in found.words
+    assert "- %relu = torch.relu(%x)" in found.diff
+    assert "+ %sigmoid = torch.sigmoid(%x)" in found.diff
+
+
+def test_a_pattern_may_expect_the_words_or_the_title_of_an_edit(findings):
+    def model(activation):
+        return torch.nn.Sequential(torch.nn.Linear(1, 1), activation(), torch.nn.Linear(1, 1), activation())
+
+    found = findings({"a": [model(torch.nn.ReLU)]}, {"a": [model(torch.nn.GELU)]})
+    (edit,) = found.found
+
+    assert edit.title != edit.words
+    assert found.unexpected([edit.words]) == found.unexpected([edit.title]) == []
+
+
+def test_facts_of_other_kinds_are_told_as_json(recording_of, relu):
+    def told(before, after):
+        sides = recording_of(a=[relu]), recording_of(a=[relu])
+        for side, value in zip(sides, (before, after), strict=True):
+            side.tests["a"].graphs[0] = side.tests["a"].graphs[0]._replace(facts={"breaks": value})
+        return [each.words.partition(": ")[2] for each in findings_of(compare_recordings(*sides)).found]
+
+    assert told(["a", "b"], "kaputt: ä") == ['["a", "b"] -> "kaputt: ä"']
+    assert told("no part", ["a"]) == ['"no part" -> ["a"]']
+    assert told(["a", "b"], ["b", "a"]) == ['["a", "b"] -> ["b", "a"]']
+    assert told(["a", "b"], ["b", "c"]) == ['["a"] -> ["c"]']
+    assert told(None, 0) == ["none -> 0"]
+
+
+def test_forty_edits_have_a_diff(findings, relu, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_DIFFS", 1)
+
+    found = findings({"a": [relu], "b": [lambda x: x * 2]}, {"a": [torch.nn.Sigmoid()], "b": [lambda x: x * 3]})
+
+    assert [bool(each.diff) for each in found.found] == [True] + [False] * (len(found.found) - 1)
+    assert len(found.found) > 1
+
+
+def test_numbers_above_a_thousand_are_grouped(recording_of, relu):
+    replay = compare_recordings(recording_of(a=[relu]), recording_of(a=[relu]))
+    replay.tests, replay.same = 1000, 1001
+
+    assert findings_of(replay).summary == "1,000 tests, 1,001 graphs: 1,001 same"

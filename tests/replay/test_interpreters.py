@@ -27,12 +27,22 @@ def test_an_interpreter_tells_its_releases_without_importing_torch():
     assert found.releases["pytest"] == pytest.__version__
 
 
+def test_releases_have_names_in_several_spellings(tmp_path):
+    path = tmp_path / "python"
+    releases = '{"PyTest": "9", "pytest_fxgraph": "1", "Torch": "2.13.0+cpu", "": "0"}'
+    path.write_text(f'#!/bin/sh\necho a warning; echo \'["", "3.12.1 (main)", {releases}, [], {{}}]\'')
+    path.chmod(0o755)
+
+    assert Interpreter.ask(str(path)).title == "Python 3.12.1, torch 2.13.0+cpu"
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
         (None, "no such file or directory; name an interpreter"),
         ("#!/bin/sh\necho no Python here >&2; exit 3", "no Python here; name an interpreter of Python"),
         ('#!/bin/sh\necho \'["", "3.12", {"pytest": "9"}, [], {}]\'', "pytest-fxgraph, torch not installed there"),
+        ("#!/bin/sh\necho words", "it told nothing; name an interpreter of Python"),
     ],
 )
 def test_an_interpreter_that_cannot_record_is_an_error(tmp_path, script, words):
@@ -55,6 +65,8 @@ def test_import_roots_come_from_editable_installs_and_from_src(tmp_path):
 
     assert found.import_roots(checkout) == ["lib", "plugin", "names", "src"]
     assert interpreter().import_roots(tmp_path) == []
+    assert interpreter().import_roots(write(tmp_path / "single", "src/module.py")) == ["src"]
+    assert interpreter().import_roots(write(tmp_path / "empty", "src/notes.txt", "src/deep/er/module.py")) == []
 
 
 def test_a_tree_precedes_the_checkout_in_the_search_path(tmp_path, monkeypatch):
@@ -80,3 +92,13 @@ def test_modules_of_the_checkout_and_installed_copies_are_foreign(tmp_path):
 
     assert [*found] == ["helper", "shop"]
     assert foreign_modules({"shop": str(tree / "src/shop/__init__.py")}, tree, ["src"], [checkout]) == {}
+
+
+def test_an_installed_module_is_foreign_if_the_tree_has_one_of_its_name(tmp_path):
+    tree = write(tmp_path / "tree", "src/single.py", "top/__init__.py", "src/shop/__init__.py")
+    installed = "/usr/lib/python3/dist-packages"
+    modules = {name: f"{installed}/{name}.py" for name in ("single", "top", "shop", "torch")}
+    inside = {"shop": str(tree / ".venv/lib/site-packages/shop.py"), "tool": str(tree / ".venv/site-packages/tool.py")}
+
+    assert [*foreign_modules(modules, tree, ["src"], [])] == ["single", "top", "shop"]
+    assert [*foreign_modules(inside, tree, ["src"], [])] == ["shop"]

@@ -184,6 +184,49 @@ def test_the_next_step_for_a_base_fits_the_problem(git_folder, trees, runs, argu
     assert str(error.value).endswith(last)
 
 
+def test_a_checkout_that_cannot_be_recorded_lacks_no_file_of_the_checkout(git_folder, trees, runs):
+    git_folder.commit({"model.py": "a", ".gitignore": "_version.py"})
+    git_folder.write({"_version.py": "1"})
+    runs.status = 2
+
+    with pytest.raises(RecordingError, match=r"cannot record the checkout: .*; its output names the error$"):
+        trees("tests/missing.py").of_checkout().__enter__()
+
+
+def test_code_of_the_checkout_is_no_foreign_code_there(git_folder, trees, runs):
+    git_folder.commit({"model.py": "a", "src/shop/__init__.py": ""})
+    runs.modules = {"shop": git_folder.path / "src/shop/__init__.py", "tool": git_folder.path / ".venv/x/tool.py"}
+
+    with trees().of_checkout() as recording:
+        assert graph_of(recording) == "a"
+
+
+def test_the_checkout_as_an_argument_is_the_tree(git_folder, trees, runs):
+    commit = git_folder.commit({"model.py": "a"})
+
+    trees("-q", str(git_folder.path), f"{git_folder.path}-other").of_commit(commit)
+
+    folder, arguments, _, _ = runs.made[0]
+    assert arguments[-3:] == ("-q", str(folder), f"{git_folder.path}-other")
+
+
+def test_the_options_of_a_run_seed_it_and_keep_the_cache_of_pytest_out_of_the_checkout(git_folder, trees, runs):
+    git_folder.commit({"model.py": "a"})
+
+    with trees("-q").of_checkout():
+        seeded, option, cache, last = runs.made[0][1]
+        assert (seeded, option, last) == ("--fx-record-seeded", "-o", "-q")
+        assert not cache.startswith(f"cache_dir={git_folder.path}{os.sep}")
+
+
+def test_variables_of_this_process_alone_do_not_make_another_recording(git_folder, trees, runs, monkeypatch):
+    commit = git_folder.commit({"model.py": "a"})
+    for value in ("one", "two"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", value)
+        trees().of_commit(commit)
+    assert len(runs.made) == 1
+
+
 def test_generated_files_are_copied_on_request(git_folder, trees, runs, monkeypatch):
     commit = git_folder.commit({"model.py": "a", ".gitignore": "_version.py"})
     git_folder.commit({"shop/__init__.py": ""})
@@ -227,7 +270,8 @@ def test_folders_of_killed_processes_are_removed(git_folder, trees, runs, tmp_pa
     commit = git_folder.commit({"model.py": "a"})
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    names = [f"{socket.gethostname()}@{ended.pid}@0", f"{socket.gethostname()}@{os.getpid()}@0", "other@1@0"]
+    host = socket.gethostname()
+    names = [f"{host}@{ended.pid}@0", f"{host}@{os.getpid()}@0", f"{host}@name@0", f"other@{ended.pid}@0", "a folder"]
     for name in names:
         (tmp_path / "cache/runs" / name / "tree").mkdir(parents=True)
 
@@ -253,6 +297,9 @@ def test_the_cache_is_where_the_platform_keeps_caches(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "fxgraph"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    assert cache_folder() == tmp_path / "local/fxgraph"
+    monkeypatch.delenv("LOCALAPPDATA")
     monkeypatch.setattr(sys, "platform", "linux")
     assert cache_folder() == Path.home() / ".cache/fxgraph"
     monkeypatch.setattr(sys, "platform", "darwin")

@@ -19,8 +19,9 @@ from pytest_fxgraph.replay.repetition import TOGETHER, UNSET, Repetition
 class Runs:
     """Plays runs: `graphs` gives the constant of each test's graph for the number and the environment of a run."""
 
-    def __init__(self, graphs, *, status=0, ends=True, outcome=lambda number: "passed"):
+    def __init__(self, graphs, *, status=0, ends=True, outcome=lambda number: "passed", facts=lambda number: {}):
         self.environments = []
+        self._facts = facts
         self._graphs, self._status, self._ends, self._outcome = graphs, status, ends, outcome
 
     def __call__(self, place, arguments, *, folder, environment):
@@ -31,7 +32,7 @@ class Runs:
         for test, constant in self._graphs(number, environment).items():
             graph = f"{constant:064x}"
             store.keep(graph, encode(document(f"%x = input x\n%a = operator.add(%x, {constant})\nreturn %a")))
-            index.add(GraphRecord(test, 0, "symbolic", "function", graph))
+            index.add(GraphRecord(test, 0, "symbolic", "function", graph, facts=self._facts(number)))
             index.add(OutcomeRecord(test, self._outcome(number)))
         if self._ends:
             index.add(EndRecord(1, 1))
@@ -136,6 +137,14 @@ def test_a_test_that_is_in_one_run_alone_is_a_difference(repeat):
         ("u[0]", "in run 1 alone", ["hash seed"]),
         ("u[1]", "in run 2 alone", ["hash seed"]),
     ]
+
+
+def test_a_fact_that_differs_is_told(repeat):
+    runs = Runs(lambda number, environment: {"t": 1}, facts=lambda number: {"breaks": ["print"] * (number % 2)})
+    result, _ = repeat(runs, 2)
+
+    (found,) = result.unstable
+    assert (found.place, found.words, found.run) == ("t (symbolic function)", "run 2: breaks [] -> ['print']", 2)
 
 
 def test_another_outcome_cannot_be_judged(repeat):

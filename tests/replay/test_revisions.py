@@ -37,6 +37,23 @@ def test_a_commit_is_written_out_and_nothing_else_changes(git_folder, tmp_path):
     assert everything(git_folder.path) == before
 
 
+def test_a_commit_is_written_over_files_that_are_there(git_folder, repository, tmp_path):
+    first, second = (git_folder.commit({"a.py": text}) for text in "12")
+
+    for commit in (first, second):
+        repository.write_out(commit, tmp_path / "deep/out")
+
+    assert (tmp_path / "deep/out/a.py").read_text() == "2"
+
+
+def test_a_commit_has_its_short_hash_and_its_subject_as_title(git_folder, repository):
+    commit = git_folder.commit({"a.py": "1"}, "the subject\n\nthe reason")
+
+    short, _, subject = repository.title(commit).partition(" ")
+    assert commit.startswith(short)
+    assert subject == "the subject"
+
+
 def test_a_commit_that_git_cannot_read_is_an_error_with_its_words(git_folder, repository, tmp_path):
     git_folder.commit({"a.py": "1"})
 
@@ -96,6 +113,16 @@ def test_the_target_of_a_pull_request_is_the_default_branch(git_folder, monkeypa
     assert Repository.around(git_folder.path).merge_base() == (base, "origin/release")
 
 
+def test_the_branch_that_the_origin_names_precedes_the_usual_ones(git_folder, monkeypatch):
+    base = git_folder.commit({"a.py": "1"})
+    git_folder.git("update-ref", "refs/remotes/origin/trunk", base)
+    git_folder.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
+    git_folder.commit({"a.py": "2"})
+    monkeypatch.setenv("GITHUB_BASE_REF", "")
+
+    assert Repository.around(git_folder.path).merge_base() == (base, "origin/trunk")
+
+
 def test_a_shallow_clone_without_merge_base_says_how_to_get_it(git_folder, tmp_path):
     git_folder.commit({"a.py": "1"})
     git_folder.git("checkout", "-q", "-b", "change")
@@ -146,6 +173,8 @@ def test_a_checkout_is_changed_by_edits_new_files_and_commits(git_folder):
     repository = Repository.around(git_folder.path)
     git_folder.write({"made.py": "generated"})
     assert not repository.is_changed(first)
+    git_folder.write({"a.py": "edited"})
+    assert repository.is_changed(first)
 
     git_folder.write({"new.py": "1"})
     assert repository.is_changed(first)
@@ -155,7 +184,9 @@ def test_a_checkout_is_changed_by_edits_new_files_and_commits(git_folder):
 
 def test_generated_files_are_those_that_git_ignores_one_by_one(git_folder):
     git_folder.commit({".gitignore": "_version.py\nvenv/\n*.pyc\n", "a/b.py": "1"})
-    git_folder.write({"a/_version.py": "1", "venv/x.py": "1", "a/c.pyc": "1"})
+    git_folder.write({"a/_version.py": "1", "venv/x.py": "1", "a/c.pyc": "1", "pyvenv.cfg": ""})
+    (git_folder.path / "c").mkdir()
+    (git_folder.path / "c/_version.py").symlink_to("nowhere")
     for folder, tag in ((".pytest_cache", "CACHEDIR.TAG"), (".venv", "pyvenv.cfg")):
         git_folder.write({f"{folder}/.gitignore": "*\n", f"{folder}/{tag}": "", f"{folder}/README.md": ""})
 
