@@ -174,7 +174,7 @@ def _searched(
 ) -> str:
     """Compare on inputs and on inputs like them; return the account of the search."""
     __tracebackhide__ = True
-    checks = [each for each in CHECKS if each not in ("aliasing", "stride")]
+    checks = [each for each in CHECKS if each not in ("aliasing", "strides")]
     fixture = FxEquivalence(**{"checks": checks, "allow_vacuous": True, **options})
     check = dataclasses.replace(
         fixture.new_check(arguments_of(inputs), {}), subject=f"the replacement of rule {name!r}", explains=False
