@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -180,13 +181,9 @@ def _searched(
         fixture.new_check(arguments_of(inputs), {}), subject=f"the replacement of rule {name!r}", explains=False
     )
     budget = fixture.search_budget({}, 1)
-    guard = Snapshot(pattern)
-    try:
-        with globals_kept(), quiet():
-            check.run(pattern, replacement, None, guard)
-            search_further(budget, check, pattern, replacement, None, guard)
-    finally:
-        guard.release()
+    with closing(Snapshot(pattern)) as guard, globals_kept(), quiet():
+        check.run(pattern, replacement, None, guard)
+        search_further(budget, check, pattern, replacement, None, guard)
     return "" if budget is None else str(budget.reports[-1]).removeprefix(f"{check.subject}: ")
 
 
