@@ -10,22 +10,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pytest_fxgraph.choices import (
-    BESIDE,
-    CHECKS,
-    CODE_FORMS,
-    CONSTANT_FORMS,
-    FRONTENDS,
-    LEVELS,
-    RECORDED_KINDS,
-    SEARCH_VALUES_NAMED,
-    NumberByPath,
-    checks_named,
-)
+from pytest_fxgraph import choices
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
@@ -64,13 +54,13 @@ class Setting:
 _Form = tuple[str, Callable[[Any], Any]]  # a right value in words, and its parser, which raises ValueError
 
 
-def _one_of(*choices: str) -> _Form:
+def _one_of(*words: str) -> _Form:
     def parse(value: object) -> object:
-        if not isinstance(value, str) or value not in choices:
+        if not isinstance(value, str) or value not in words:
             raise ValueError
         return value
 
-    return "one of " + ", ".join(choices), parse
+    return "one of " + ", ".join(words), parse
 
 
 def _yes_or_no(value: object) -> bool:
@@ -111,7 +101,7 @@ def _allowances(value: Any) -> object:
     return allowances_of(value)
 
 
-def _number_by_path(value: object) -> NumberByPath:
+def _number_by_path(value: object) -> choices.NumberByPath:
     """Read a number, a dict from path to number, or a text like `output[0]=1e-3, *.logits=1e-2`."""
     if isinstance(value, str) and "=" in value:
         entries = [entry.rpartition("=") for entry in value.replace("\n", ",").split(",") if entry.strip()]
@@ -129,8 +119,8 @@ def _checks(value: object) -> tuple[str, ...]:
         value = [name.strip() for name in value.replace("\n", ",").split(",") if name.strip()]
     if not isinstance(value, Iterable):
         raise ValueError
-    chosen = checks_named(value)
-    return tuple(check for check in CHECKS if check in chosen)
+    chosen = choices.checks_named(value)
+    return tuple(check for check in choices.CHECKS if check in chosen)
 
 
 def _ranks(value: object) -> int:
@@ -159,8 +149,8 @@ _LISTED = ", ".join
 LEVEL = Setting(
     "level",
     "structure",
-    _one_of(*LEVELS),
-    f"level at which graphs are compared with their goldens: {_LISTED(LEVELS)} (default: structure)",
+    _one_of(*choices.LEVELS),
+    f"level at which graphs are compared with their goldens: {_LISTED(choices.LEVELS)} (default: structure)",
     "LEVEL",
 )
 BUDGET = Setting("budget", None, ("a dict of allowances by cost", _allowances))
@@ -191,8 +181,8 @@ COSINE = Setting(
 CHECKED = Setting(
     "checks",
     None,
-    ("names of " + _LISTED(CHECKS), _checks),
-    f"checks of fx_equivalence and fx_transform besides structure and shape: {_LISTED(CHECKS)} (default: all)",
+    ("names of " + _LISTED(choices.CHECKS), _checks),
+    f"checks of fx_equivalence and fx_transform besides structure and shape: {_LISTED(choices.CHECKS)} (default: all)",
 )
 FP64_REFERENCE = Setting(
     "fp64_reference",
@@ -222,7 +212,7 @@ SEARCH_SECONDS = Setting(
 SEARCH_VALUES = Setting(
     "search_values",
     "all",
-    _one_of(*SEARCH_VALUES_NAMED),
+    _one_of(*choices.SEARCH_VALUES_NAMED),
     "floats that a search tries: all, or finite, without NaN and infinities (default: all)",
 )
 ALLOW_VACUOUS = Setting(
@@ -252,22 +242,22 @@ NORMALIZE = Setting("normalize", False, _FLAG)
 CONSTANT_FORM = Setting(
     "constants",
     "exact",
-    _one_of(*CONSTANT_FORMS),
-    f"how floats in arguments and constant tensors are compared: {_LISTED(CONSTANT_FORMS)} (default: exact)",
+    _one_of(*choices.CONSTANT_FORMS),
+    f"how floats in arguments and constant tensors are compared: {_LISTED(choices.CONSTANT_FORMS)} (default: exact)",
     "FORM",
 )
 CODE = Setting(
     "code",
     "folded",
-    _one_of(*CODE_FORMS),
+    _one_of(*choices.CODE_FORMS),
     "how a golden holds the generated code: folded along with its blocks, always whole, or at level exact alone "
     "(default: folded)",
 )
 FRONTEND = Setting(
     "frontend",
     "symbolic",
-    _one_of(*FRONTENDS),
-    f"how a module becomes a graph: {_LISTED(FRONTENDS)} (default: symbolic)",
+    _one_of(*choices.FRONTENDS),
+    f"how a module becomes a graph: {_LISTED(choices.FRONTENDS)} (default: symbolic)",
     "NAME",
 )
 
@@ -297,9 +287,9 @@ MARKER = (
 def add_options(parser: pytest.Parser) -> None:
     """Register the options and ini keys."""
     group = parser.getgroup("fxgraph", "FX graphs (pytest-fxgraph)")
-    group.addoption(
+    switch = partial(group.addoption, action="store_true")
+    switch(
         "--fx-update-golden",
-        action="store_true",
         help="write the goldens that are missing and those that no longer match, of tests that otherwise passed",
     )
     group.addoption(
@@ -307,14 +297,12 @@ def add_options(parser: pytest.Parser) -> None:
         choices=UPDATE_ONLY,
         help="with --fx-update-golden: write only missing goldens (new), or only those that no longer match (changed)",
     )
-    group.addoption(
+    switch(
         "--fx-update-variant",
-        action="store_true",
         help="with --fx-update-golden: write to the goldens of this minor version of torch, <golden>@torch-X.Y.yaml",
     )
-    group.addoption(
+    switch(
         "--fx-received",
-        action="store_true",
         help="write what failed tests received beside their goldens as *.received.yaml, for `fxgraph accept`",
     )
     group.addoption(
@@ -330,15 +318,15 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--fx-record-kinds",
         metavar="KINDS",
-        help=f"with --fx-record: the kinds of graphs to keep, with commas: {_LISTED(RECORDED_KINDS)} (default: all)",
+        help="with --fx-record: the kinds of graphs to keep, with commas: "
+        f"{_LISTED(choices.RECORDED_KINDS)} (default: all)",
     )
-    group.addoption(
+    switch(
         "--fx-record-seeded",
-        action="store_true",
         help="with --fx-record: record as `fxgraph replay` does, so that two recordings can be compared: each test "
         "begins with one seed, and no graph comes from a cache of the compiler",
     )
-    group.addoption("--fx-prune-golden", action="store_true", help="remove the goldens that no test asked for")
+    switch("--fx-prune-golden", help="remove the goldens that no test asked for")
     group.addoption(
         "--fx-report",
         action="append",
@@ -380,14 +368,14 @@ def recorded_kinds(config: pytest.Config) -> tuple[str, ...]:
     """Return the kinds of graphs that a recording keeps. Raise pytest.UsageError for a kind that does not exist."""
     given = config.getoption("fx_record_kinds")
     if given is None:
-        return RECORDED_KINDS
+        return choices.RECORDED_KINDS
     chosen = [kind.strip() for kind in given.split(",")]
-    wrong = [kind for kind in chosen if kind not in RECORDED_KINDS]
+    wrong = [kind for kind in chosen if kind not in choices.RECORDED_KINDS]
     if wrong:
         raise pytest.UsageError(
-            f"--fx-record-kinds: there is no kind {wrong[0]!r}; choose from {', '.join(RECORDED_KINDS)}"
+            f"--fx-record-kinds: there is no kind {wrong[0]!r}; choose from {', '.join(choices.RECORDED_KINDS)}"
         )
-    return tuple(kind for kind in RECORDED_KINDS if kind in chosen)
+    return tuple(kind for kind in choices.RECORDED_KINDS if kind in chosen)
 
 
 def check_markers(items: Iterable[pytest.Item]) -> None:
@@ -431,10 +419,10 @@ def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> An
 
 
 def _of_argument(setting: Setting, argument: object) -> Any:
-    if setting is LEVEL and argument not in LEVELS:
+    if setting is LEVEL and argument not in choices.LEVELS:
         from pytest_fxgraph.errors import LevelError
 
-        raise LevelError(f"there is no level {argument!r}; goldens are compared at {', '.join(LEVELS)}")
+        raise LevelError(f"there is no level {argument!r}; goldens are compared at {', '.join(choices.LEVELS)}")
     return setting.read(argument, f"argument {setting.name}")
 
 
@@ -463,7 +451,7 @@ def needs_golden_session(config: pytest.Config) -> bool:
     """Return, before the collection, whether a run has to do with goldens, or would not learn of them in time."""
     folder = value_of_config(GOLDEN_DIR, config)
     # A project that has its goldens beside its tests has some; to find the folders would take a walk through all of it.
-    if writes_about_goldens(config) or folder == BESIDE:
+    if writes_about_goldens(config) or folder == choices.BESIDE:
         return True
     if os.path.isdir(os.path.join(config.rootpath, folder)):  # as GoldenLayout has it, which is not imported here
         return True

@@ -117,7 +117,7 @@ class Snapshot:
         if new:
             self._values.append(ValueSnapshot(new.values(), self._buffer_pool, not_copied))
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Give the memory of the copies back to the pool. Afterwards the snapshot cannot be used any more."""
         for values in self._values:
             values.release()

@@ -26,6 +26,7 @@ from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import row_differences
 from pytest_fxgraph.goldens.table_file import TableFile
 from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
+from pytest_fxgraph.grouping import grouped
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, clustered
 from pytest_fxgraph.report.outcome import Terms
 from pytest_fxgraph.report.printable import first_lines, printable_line
@@ -268,10 +269,7 @@ def shown_names(names: Iterable[str], indent: str) -> list[str]:
 
 def by_file(received: Iterable[ReceivedGolden]) -> list[list[ReceivedGolden]]:
     """Put the received rows of a table together, because one write decides about all of them."""
-    files: dict[Path, list[ReceivedGolden]] = {}
-    for each in received:
-        files.setdefault(each.path, []).append(each)
-    return list(files.values())
+    return list(grouped(received, lambda each: each.path).values())
 
 
 def decide(received: Sequence[ReceivedGolden], *, accepts: bool) -> list[str]:

@@ -68,7 +68,6 @@ def neighbours_of(rows: Sequence[Sequence[int]], links: Iterable[Link]) -> tuple
 
 def _ranks(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends, Sequence[int]]) -> list[int]:
     """Number the layers by the longest path from the top. Sources stand right above their first reader."""
-    first_out = children + ports_in
     readers: list[list[int]] = [[] for _ in range(children)]
     ranks = [1 if ports_in else 0] * children
     sources = set(range(children))
@@ -79,7 +78,7 @@ def _ranks(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends, Se
         for lower in readers[upper]:
             ranks[lower] = max(ranks[lower], ranks[upper] + 1)
             sources.discard(lower)
-    sources -= {target for source, target, _ in lines if children <= source < first_out}
+    sources -= {target for source, target, _ in lines if source >= children}  # from ports
     for source in sources:
         if readers[source]:
             ranks[source] = max(ranks[source], min(ranks[reader] for reader in readers[source]) - 1)
@@ -97,8 +96,7 @@ def _with_bends(ranks: list[int], lines: Mapping[Ends, Sequence[int]]) -> list[L
     longest = len(ranks) if gaps <= _MOST_BENDS else _LONGEST_WITH_BENDS
     links = []
     for (source, target, status), values in lines.items():
-        upper, lower = sorted((ranks[source], ranks[target]))
-        start = source if ranks[source] <= ranks[target] else target
+        (upper, start), (lower, _) = sorted(((ranks[source], source), (ranks[target], target)))
         bends = []
         for rank in range(upper + 1, lower) if lower - upper <= longest else ():
             key = (start, tuple(values), status, rank)

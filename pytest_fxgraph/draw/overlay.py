@@ -16,6 +16,7 @@ from pytest_fxgraph.document.costs import CostRecord
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
 from pytest_fxgraph.draw.picture import Edge, Fact
+from pytest_fxgraph.grouping import grouped
 
 # Place, name and cost of a node are no difference of the graph.
 NOT_COMPARED = ("in module", "name", "source", "cost", "cost of its module")
@@ -186,10 +187,7 @@ class _Side:
     @cached_property
     def _owned(self) -> Mapping[str, list[StateRecord]]:
         """Map the path of a module to its own tensors."""
-        found: dict[str, list[StateRecord]] = {}
-        for record in self._state.values():
-            found.setdefault(record.path.rpartition(".")[0], []).append(record)
-        return found
+        return grouped(self._state.values(), lambda record: record.path.rpartition(".")[0])
 
 
 def _cost_text(cost: CostRecord) -> str:

@@ -31,7 +31,7 @@ def cost_panel(expected: CostBlock | None, obtained: CostBlock | None) -> str:
 
     def by_change_and_size(path: str) -> tuple[int, int, int]:
         record = modules.get(path, _NOTHING)
-        change = abs(record.flops - before.get(path, _NOTHING).flops) if other is not None else 0
+        change = abs(record.flops - before.get(path, _NOTHING).flops)
         return -change, -record.flops, -record.bytes
 
     paths = sorted(dict.fromkeys([*modules, *before]), key=by_change_and_size)
@@ -64,7 +64,7 @@ def _bins(histogram: ErrorHistogram) -> Iterator[tuple[str, int, int, float]]:
         bins.append((f"1e{power:+03d} to 1e{power + 1:+03d}", within, beyond))
     if histogram.not_finite:
         bins.append(("NaN or infinite in one alone", 0, histogram.not_finite))
-    most = max([within + beyond for _, within, beyond in bins], default=0) or 1
+    most = max([1, *(within + beyond for _, within, beyond in bins)])
     for label, within, beyond in bins:
         # The logarithm makes one element among millions visible.
         yield label, within, beyond, 100 * math.log1p(within + beyond) / math.log1p(most)

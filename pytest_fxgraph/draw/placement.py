@@ -111,7 +111,7 @@ class _Inside:
             if child in opened and (inner := picture.cluster(child)) is not None
         }
         rows = cluster.layers.rows
-        items = range(1 + max((item for row in rows for item in row), default=-1))
+        items = range(sum(map(len, rows)))
         self._sizes = [self._size(item) for item in items]
         self._tops, self._bottoms = [0.0 for _ in items], [0.0 for _ in items]
         last = y = float(MARGIN + (HEADER if depth else 0))

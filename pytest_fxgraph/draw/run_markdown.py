@@ -42,11 +42,11 @@ class _Pages:
     left_out: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
-    def add(self, block: Sequence[str], what: str, count: int = 1) -> bool:
+    def add(self, block: Sequence[str], what: str) -> bool:
         """Add a block if there is room, else count it as omitted. Return whether it was added."""
         size = sum(len(line.encode("utf-8", "replace")) + 1 for line in block)
         if self.size + size > self.most - _ROOM:
-            self.left_out[what] = self.left_out.get(what, 0) + count
+            self.left_out[what] = self.left_out.get(what, 0) + 1
             return False
         self.lines += block
         self.size += size
@@ -93,7 +93,7 @@ def _add_table(pages: _Pages, report: RunReport, causes: Sequence[_Cause]) -> No
         return
     shown = rows[:_MOST_ROWS] if report.accept else [row[:-1] for row in rows[:_MOST_ROWS]]
     head = (report.noun, "level", "what differs", *(["accept with"] if report.accept else []))
-    while shown and not pages.add([*table(head, shown), ""], "row", 0):
+    while shown and not pages.add([*table(head, shown), ""], "row"):
         del shown[len(shown) // 2 :]
     pages.left_out["row"] = len(rows) - len(shown)
 

@@ -37,7 +37,7 @@ def text_rows(expected: str, obtained: str) -> list[Row]:
 
 def _alike(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
     """Pair the most similar lines in order; other lines stand alone. Many lines are paired one by one."""
-    if before == after or not before or not after or len(before) * len(after) > _MOST_COMPARED:
+    if before == after or len(before) * len(after) > _MOST_COMPARED:
         return [*zip_longest(before, after)]
     scores = [[_likeness(one, other) for other in after] for one in before]
     # The best sum of the rest from each place on, as in an alignment of sequences.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -19,10 +20,9 @@ from pytest_fxgraph.captures.subjects import (
     only_program,
     to_graph_module,
 )
-from pytest_fxgraph.captures.tracing import trace as trace_model
 from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.choices import shows_options
-from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
+from pytest_fxgraph.equivalence.check import GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions, RankOptions
@@ -38,19 +38,17 @@ if TYPE_CHECKING:
     from pytest_fxgraph.ranks.rank_programs import RankPrograms
     from pytest_fxgraph.ranks.world import MeshSizes
 
-Trace = Callable[[Any], fxcore.GraphModule]
-
 
 class FxEquivalence(CheckDefaults):
     """Runs a model eagerly and as a graph on the same inputs and compares: the fixture `fx_equivalence`."""
 
     defaults: ClassVar[Mapping[str, object]] = {**DEFAULTS, "frontend": "symbolic"}
+    _budget: SearchBudget | None = None  # of the last call
 
-    def __init__(self, *, trace: Trace | None = None, **options: Any) -> None:
-        """Take the options of CheckDefaults, and a function that traces a model in place of the frontend."""
-        super().__init__(**options)
-        self._trace = trace or (trace_model if self._adapt is None else self._trace_adapted)
-        self.searches: tuple[SearchReport, ...] = ()  # of the last call: the searches without a find
+    @property
+    def searches(self) -> tuple[SearchReport, ...]:
+        """The searches of the last call without a find."""
+        return () if self._budget is None else tuple(self._budget.reports)
 
     @overload
     def __call__(
@@ -146,21 +144,29 @@ class FxEquivalence(CheckDefaults):
     ) -> Any:
         """Compare in each mode, None for the mode as it is; return the graph of the first mode."""
         __tracebackhide__ = True
-        self.searches = ()
-        check, budget = self.new_check(arguments, options), self.search_budget(options, len(modes))
+        self._budget = None
+        check = self.new_check(arguments, options)
+        budget = self._budget = self.search_budget(options, len(modes))
         frontend = str(self.chosen(options)["frontend"])
         checked: list[Any] = []
         with globals_kept(), vacuous_examples_rejected(), training_kept(model, given):
-            try:
-                if given is None:
-                    checked_frontend(frontend)
-                    model = initialized(model, arguments, check.seed)
-                # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
-                for mode in modes:
-                    shown = None if mode is None else set_mode(model, mode, tuple(filter(None, modes)))
-                    checked.append(self._check_in_mode(check, budget, model, given, shown, frontend))
-            finally:
-                self.searches = tuple(budget.reports) if budget is not None else ()
+            if given is None:
+                checked_frontend(frontend)
+                model = initialized(model, arguments, check.seed)
+            for mode in modes:
+                shown = None if mode is None else set_mode(model, mode, tuple(filter(None, modes)))
+                with closing(Snapshot(model, buffer_pool=self._buffer_pool)) as guard:
+                    graph = given
+                    if graph is None:
+                        # In the mode, because the flag of functional dropout is written into the graph.
+                        graph = self._graph_of(model, arguments, frontend)
+                        # A forward may change buffers while it is traced. Versions suffice here: the second run reads
+                        # all parameters, finds a write without a version, and then both run again.
+                        guard.restore(trust_versions=True)
+                    follow_mode(graph, model, shown)
+                    check.run(model, GraphCall(graph, graph), shown, guard)
+                    search_further(budget, check, model, GraphCall(graph, graph), shown, guard)
+                checked.append(graph)
         return checked[0]
 
     def _compare_ranks(
@@ -217,40 +223,7 @@ class FxEquivalence(CheckDefaults):
         captured = runnable_by(frontend, model, arguments.args, arguments.kwargs, self._adapt)
         if captured is not None:
             return captured
-        if self._trace is not trace_model:
-            return self._trace(model)
+        if self._adapt is not None:
+            return to_graph_module(model, self._adapt)
         with other_frontends_named():
             return trace_for_inputs(model, arguments.args, arguments.kwargs, verify=False)
-
-    def _trace_adapted(self, model: Any) -> fxcore.GraphModule:
-        """Make the graph with the user's adapter; trace the model if no adapter knows it."""
-        return to_graph_module(model, self._adapt)
-
-    def _check_in_mode(
-        self,
-        check: EquivalenceCheck,
-        budget: SearchBudget | None,
-        model: Any,
-        graph: Any,
-        mode: str | None,
-        frontend: str,
-    ) -> Any:
-        """Compare in the model's mode, and return the graph.
-
-        The trace is made in that mode, because functional dropout has its flag written into the graph.
-        """
-        __tracebackhide__ = True
-        guard = Snapshot(model, buffer_pool=self._buffer_pool)
-        try:
-            if graph is None:
-                graph = self._graph_of(model, check.arguments, frontend)
-                # A forward may change buffers while it is traced. Versions suffice here: the second run reads all
-                # parameters, finds a write without a version, and then both run again.
-                guard.restore(trust_versions=True)
-            follow_mode(graph, model, mode)
-            graph_call = GraphCall(graph, graph)
-            check.run(model, graph_call, mode, guard)
-            search_further(budget, check, model, graph_call, mode, guard)
-        finally:
-            guard.release()
-        return graph

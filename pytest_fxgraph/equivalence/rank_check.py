@@ -201,7 +201,7 @@ def _run_plain(check: EquivalenceCheck, model: Any, ranks: Ranks, mode: str | No
                 draws = bool(draws_of(model, arguments))
         finally:
             guard.restore()
-            guard.release()
+            guard.close()
     changed = {name: each.tensor for name, each in result.state.changed.items() if name in before}
     weights = None
     if check.grads:

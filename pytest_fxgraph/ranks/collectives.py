@@ -34,6 +34,7 @@ from pytest_fxgraph.captures.collective_nodes import (
 )
 from pytest_fxgraph.captures.distributed_internals import process_groups
 from pytest_fxgraph.document.tensor_texts import dtype_name
+from pytest_fxgraph.grouping import grouped
 from pytest_fxgraph.ranks.world import ranks_text
 from pytest_fxgraph.report.printable import counted
 
@@ -363,9 +364,7 @@ class _Row(NamedTuple):
 
 def _printed(by_rank: Mapping[int, Sequence[_Row]]) -> str:
     """Return the table of the rows of all ranks, and below it the totals of each group for one rank."""
-    together: dict[tuple[_Row, ...], list[int]] = {}
-    for rank, rows in by_rank.items():
-        together.setdefault(tuple(rows), []).append(rank)
+    together = grouped(by_rank, lambda rank: tuple(by_rank[rank]))
     lines: list[tuple[str, ...]] = [_TITLES]
     for rows, ranks in together.items():
         lines += [row.cells(ranks_text(ranks), times) for row, times in _folded(rows)]

@@ -13,6 +13,7 @@ import torch
 from fxcore.operators.kinds import is_packet, overloads_of
 from pytest_fxgraph.compare.structural_hash import structural_hash
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord, with_inner_graphs
+from pytest_fxgraph.grouping import grouped
 from pytest_fxgraph.ranks.rank_program import RankProgram
 from pytest_fxgraph.ranks.world import ranks_text
 
@@ -57,9 +58,7 @@ class RankGroup:
 
 def groups_of_equal_ranks(programs: Sequence[RankProgram]) -> list[RankGroup]:
     """Return the ranks of equal graphs together, each group at the place of its first rank."""
-    together: dict[str, list[RankProgram]] = {}
-    for program in programs:
-        together.setdefault(structural_hash(masked(program.document)), []).append(program)
+    together = grouped(programs, lambda program: structural_hash(masked(program.document)))
     return [
         RankGroup(tuple([program.rank for program in group]), _constants([program.document for program in group]))
         for group in together.values()

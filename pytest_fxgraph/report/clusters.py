@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.capture_notes import NOUNS
 from pytest_fxgraph.document.literals import without_references
+from pytest_fxgraph.grouping import grouped
 
 _DIGITS = 6
 
@@ -38,9 +39,7 @@ class Cause(NamedTuple):
 
 def clustered(causes: Iterable[Cause]) -> list[Cluster]:
     """Group goldens by cause, the cause of most goldens first."""
-    groups: dict[str, list[Cause]] = {}
-    for cause in causes:
-        groups.setdefault(cause.key, []).append(cause)
+    groups = grouped(causes, lambda cause: cause.key)
     clusters = [
         Cluster(key, group[0].headline, tuple(cause.golden for cause in group)) for key, group in groups.items()
     ]

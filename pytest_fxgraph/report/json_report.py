@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_fxgraph.errors import ReportError
+from pytest_fxgraph.grouping import grouped
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.plain_data import record_of
 from pytest_fxgraph.report.run_record import RunRecord
@@ -52,9 +53,7 @@ class RunReport:
         for outcome in self.outcomes:
             if outcome.has_failed:
                 failed.setdefault(outcome.golden, outcome)
-        groups: dict[str, list[Outcome]] = {}
-        for outcome in failed.values():
-            groups.setdefault(outcome.cluster or f"golden {outcome.golden}", []).append(outcome)
+        groups = grouped(failed.values(), lambda outcome: outcome.cluster or f"golden {outcome.golden}")
         return sorted(map(tuple, groups.values()), key=lambda group: -len(group))
 
     def commands_for(self, cause: Sequence[Outcome]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -185,11 +186,8 @@ class _TransformRun:
         called = {name: called_as_module(program_at(reference, name)) for name in self.arguments}
         for module in called.values():
             shown = set_mode(module, mode, self.modes)
-        guard = Snapshot(*called.values(), buffer_pool=self.buffer_pool)
-        try:
+        with closing(Snapshot(*called.values(), buffer_pool=self.buffer_pool)) as guard:
             return self._in_mode(subject, reference, called, shown, guard)
-        finally:
-            guard.release()
 
     def _in_mode(
         self, subject: PassSubject, reference: Any, called: dict[str, Any], mode: str | None, guard: Snapshot

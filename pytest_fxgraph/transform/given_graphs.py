@@ -49,7 +49,7 @@ class GivenGraphs:
         if self._check_modified and applied.modified is False:
             self._check_unmodified(set(names), name)
         for each in self._snapshots:
-            each.release()
+            each.close()
 
     def _check_unmodified(self, names: set[str], name: str) -> None:
         __tracebackhide__ = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -174,19 +175,15 @@ def _searched(
 ) -> str:
     """Compare on inputs and on inputs like them; return the account of the search."""
     __tracebackhide__ = True
-    checks = [each for each in CHECKS if each not in ("aliasing", "stride")]
+    checks = [each for each in CHECKS if each not in ("aliasing", "strides")]
     fixture = FxEquivalence(**{"checks": checks, "allow_vacuous": True, **options})
     check = dataclasses.replace(
         fixture.new_check(arguments_of(inputs), {}), subject=f"the replacement of rule {name!r}", explains=False
     )
     budget = fixture.search_budget({}, 1)
-    guard = Snapshot(pattern)
-    try:
-        with globals_kept(), quiet():
-            check.run(pattern, replacement, None, guard)
-            search_further(budget, check, pattern, replacement, None, guard)
-    finally:
-        guard.release()
+    with closing(Snapshot(pattern)) as guard, globals_kept(), quiet():
+        check.run(pattern, replacement, None, guard)
+        search_further(budget, check, pattern, replacement, None, guard)
     return "" if budget is None else str(budget.reports[-1]).removeprefix(f"{check.subject}: ")
 
 

@@ -44,3 +44,14 @@ def test_what_is_written_is_read_by_pydot():
 
     assert len(graph.get_edges()) == 3
     assert [cluster.get_name() for cluster in graph.get_subgraphs()] == ["cluster_5"]
+
+
+def test_boxes_are_indented_below_their_module_and_a_changed_module_has_a_border():
+    picture = picture_of(document(TEXT), document(TEXT.replace("torch.exp", "torch.sin")), title="")
+
+    closed = dot_text(picture, {picture.root.number}).split("\n")
+    opened = dot_text(picture, picture.all_opened()).split("\n")
+
+    assert '  n5 [label="m\\n2 nodes ~1", shape=folder, style="filled", color="#9a6700", penwidth=2];' in closed
+    assert next(line for line in opened if line.startswith("    n")).startswith('    n1 [label="neg"')
+    assert "penwidth" not in dot_text(picture_of(document(TEXT), title=""), {picture.root.number})

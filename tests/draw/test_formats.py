@@ -40,3 +40,12 @@ def test_a_flowchart_that_cannot_be_folded_enough_says_so():
     assert drawn_text(dense, "a.mmd", title="").startswith(
         "%% GitHub does not draw this: it is beyond 50000 characters"
     )
+
+
+def test_such_a_flowchart_is_folded_as_far_as_it_goes():
+    lines = [f"%n{number} = torch.cat(({', '.join(f'%n{read}' for read in range(number))}))" for number in range(1, 60)]
+    lines += ["%a = torch.neg(%n59) @ part", "%b = torch.exp(%a) @ part"]
+    dense = document("\n".join(["%n0 = input x", *lines, "return %b"]))
+
+    assert '[["part<br>2 nodes"]]' in drawn_text(dense, "a.mmd", title="")
+    assert '["part"]' in drawn_text(dense, "a.mmd", title="", is_full=True)

@@ -109,3 +109,26 @@ def test_above_3000_bends_only_lines_over_few_layers_bend():
 
     assert bends(77) == {*range(77)}  # 2,926 bends
     assert bends(78) == {*range(6)}  # 3,003 bends would be needed
+
+
+def test_above_3000_bends_begins_behind_3000():
+    chain = lines(*((number, number + 1) for number in range(78)))
+    long = lines(*((number, 78) for number in range(77) if number != 74))  # 3,003 bends without the 3 of this one
+
+    assert max(len(link.bends) for link in layers_of(79, 0, 0, chain | long).links) == 77
+
+
+def test_a_reader_of_a_value_from_outside_stays_at_the_top():
+    layers = layers_of(4, 1, 0, lines((4, 0), (1, 2), (2, 3), (0, 3)))  # 4 is the port
+
+    assert layers.rows[:2] == ((4,), (0, 1))
+
+
+def test_a_cluster_without_children_passes_a_value_through_from_row_to_row():
+    assert layers_of(0, 1, 1, lines((0, 1))).rows == ((0,), (1,))
+
+
+def test_the_order_of_execution_stays_where_another_order_crosses_as_often():
+    layers = layers_of(5, 0, 0, lines((0, 4), (2, 3), (2, 4), (0, 3)))
+
+    assert layers.rows == ((0, 1, 2), (3, 4))

@@ -52,3 +52,13 @@ def test_what_github_would_refuse_is_known():
     assert fits_on_github(text)
     assert not fits_on_github(text + "  n0 --> n1\n" * 500)
     assert not fits_on_github(text + " " * 50_000)
+
+
+def test_github_draws_500_edges_of_each_kind_and_50000_characters():
+    edges = [f"n0 {arrow} n1" for arrow in ("-->", "==>", "-.->")]
+
+    for edge in edges:
+        assert fits_on_github(f"{edge}\n" * 500)
+        assert not fits_on_github(f"{edge}\n" * 501)
+    assert fits_on_github("n" * 50_000)
+    assert not fits_on_github("n" * 50_001)

@@ -40,3 +40,11 @@ def test_a_closed_box_is_one_line_with_its_content():
     picture = picture_of(document(BEFORE), None, title="")
 
     assert [*outline_lines(picture, ())] == ["  %x  x  # 2", "  ... m (2 nodes)", "  %output  output  <- %b"]
+
+
+def test_of_a_changed_node_only_the_facts_that_differ_are_told():
+    found = lines(
+        BEFORE, BEFORE.replace("%b = torch.exp(%a, 1)", "%c = torch.exp(%a)").replace("return %b", "return %c")
+    )
+
+    assert [line for line in found if line.startswith("~")] == ["~   %c  exp  <- %a", "~       args[1]: 1 -> nothing"]

@@ -165,3 +165,21 @@ def test_a_call_of_a_module_whose_inner_graph_changed_is_changed():
     assert [(fact.what, fact.expected, fact.obtained) for fact in nodes[1].facts if fact.what.startswith("inside")] == [
         ("inside, b args[1]", "", "1")
     ]
+
+
+def test_a_read_of_a_renamed_input_is_no_difference():
+    merged = merged_nodes(
+        document("%x = input x\n%a = torch.neg(%x)\nreturn %a"), document("%y = input y\n%a = torch.neg(%y)\nreturn %a")
+    )
+
+    assert [node.status for node in merged] == ["changed", "", ""]
+    assert ("args[0]", "%y", "%y") in [(fact.what, fact.expected, fact.obtained) for fact in merged[1].facts]
+
+
+def test_the_part_ends_as_far_behind_a_difference_as_it_begins_before_it():
+    merged = merged_nodes(chain(100), chain(100, 50))
+
+    assert [node.record.name for node in near_changes(merged, 7)] == [f"n{place}" for place in range(47, 54)]
+    assert [node.record.name for node in near_changes(merged, 8)] == [f"n{place}" for place in range(46, 54)]
+    assert [node.record.name for node in near_changes(merged, 1)] == ["n50"]
+    assert len(near_changes(merged_nodes(chain(100), chain(100, 1)), 7)) == 5

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -198,3 +199,99 @@ def test_the_page_of_a_large_overlay_says_what_its_picture_leaves_out(monkeypatc
 
     assert "The picture shows 3 of 21 nodes, around what differs; 18 are left out, and the words list" in page
     assert len(data_of(page)[0]["nodes"]) == 3
+
+
+def tabs_of(page: str) -> list[str]:
+    return re.findall(r'role="tab".*?>(\w+)</button>', page)
+
+
+def test_a_graph_without_a_partner_is_shown_alone():
+    for graph in (PageGraph("a.yaml", expected=BEFORE), PageGraph("a.yaml", obtained=BEFORE)):
+        page = page_text(PageContent("run"), [graph])
+
+        assert tabs_of(page) == ["Picture", "Nodes", "Code"]
+        assert "%a = torch.neg(%x)" in Reader(page).texts
+        assert [data["overlay"] for data in data_of(page)] == [False]
+
+
+@pytest.mark.parametrize("with_cost", [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("with_code", [(True, True), (True, False), (False, False)])
+def test_costs_and_code_of_two_graphs_have_a_panel_where_they_are_known(with_cost, with_code):
+    cost = CostBlock(CostRecord(10), 0, "")
+    graphs = [
+        replace(graph, cost=cost if has_cost else None, code=graph.code if has_code else "")
+        for graph, has_cost, has_code in zip((BEFORE, AFTER), with_cost, with_code, strict=True)
+    ]
+
+    page = page_text(PageContent("run"), [PageGraph("a.yaml", "", "", "", *graphs)])
+
+    assert tabs_of(page)[2:] == [*["Code"] * all(with_code), *["Cost"] * any(with_cost)]
+
+
+def test_costs_of_one_graph_have_a_panel():
+    graph = replace(BEFORE, cost=CostBlock(CostRecord(1_234), 0, ""), code="")
+
+    page = page_text(PageContent("run"), [PageGraph("a.yaml", obtained=graph)])
+
+    assert tabs_of(page) == ["Picture", "Cost", "Nodes"]
+    assert "1,234" in page
+
+
+def test_graphs_beyond_a_number_have_their_words_and_no_picture(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.draw.page._MOST_PICTURES", 2)
+
+    page = page_text(PageContent("run"), [PageGraph(name, words="w", obtained=BEFORE) for name in "abc"])
+
+    assert tabs_of(page) == [*["Picture", "Words", "Nodes", "Code"] * 2, "Words", "Nodes", "Code"]
+
+
+@pytest.mark.parametrize(("most", "count"), [(3, 3), (2, 2)])
+def test_a_graph_with_the_largest_number_of_nodes_is_drawn_whole(monkeypatch, most, count):
+    monkeypatch.setattr("pytest_fxgraph.draw.page._MOST_NODES", most)
+    monkeypatch.setattr("pytest_fxgraph.draw.page._MOST_NODES_OF_A_PART", 2)
+
+    page = page_text(PageContent("run"), [PageGraph("a.yaml", obtained=BEFORE)])
+
+    assert len(data_of(page)[0]["nodes"]) == count
+    assert ("The picture shows 2 of 3 nodes, at its beginning; 1 are left out" in page) is (most == 2)
+
+
+def test_a_full_picture_is_opened_everywhere():
+    calls = [f"%n{place} = torch.neg(%n{place - 1}) @ m{place}.a" for place in range(1, 200)]
+    calls += [f"%n{place} = torch.neg(%n{place - 1}) @ m{place - 200}.a" for place in range(200, 400)]
+    graph = document("\n".join(["%n0 = input n0", *calls, "return %n399"]))
+    picture = picture_of(graph, title="net")
+
+    opened = [len(data_of(page_of_picture(picture, graph, is_full=full))[0]["opened"]) for full in (False, True)]
+
+    assert opened[0] < opened[1] == len(picture.clusters)
+
+
+def test_the_list_shows_the_name_of_an_entry_or_else_its_title():
+    graphs = [PageGraph("a.yaml", entry=Entry(name="the golden of a")), PageGraph("b.yaml")]
+
+    texts = Reader(page_text(PageContent("run"), graphs)).texts
+
+    assert "the golden of a" in texts
+    assert "b.yaml" in texts
+
+
+def test_a_fact_of_both_graphs_is_told_once_and_a_changed_fact_in_both_forms():
+    (data,) = data_of(page_text(PageContent("two"), [PageGraph("net.yaml", expected=BEFORE, obtained=AFTER)]))
+
+    facts = [fact for node in data["nodes"] for fact in node[6]]
+    assert ["name", "a"] in facts
+    assert ["target", "torch.neg", "torch.exp"] in facts
+
+
+def test_a_digest_has_eight_digits():
+    assert re.fullmatch("[0-9a-f]{8}", PageArticle("", "a.yaml").digest)
+
+
+def test_a_changed_node_has_its_label_and_shape_in_either_graph():
+    before = document("%x = input x : float32[2]\n%a = torch.neg(%x) : float32[2]\nreturn %a")
+    after = document("%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn %a")
+
+    (data,) = data_of(page_text(PageContent("two"), [PageGraph("net.yaml", expected=before, obtained=after)]))
+
+    assert [node[8:] for node in data["nodes"]] == [[], [[["neg", "2"], ["exp", "2"]]], []]

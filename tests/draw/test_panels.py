@@ -171,3 +171,20 @@ def test_nothing_in_a_strip_that_comes_from_a_graph_is_markup():
     node = StripNode(HOSTILE, HOSTILE, "added", (), HOSTILE, HOSTILE)
 
     assert "<script" not in strip(StripStage(HOSTILE, (node,)), StripStage(HOSTILE, (node,), (0,)))
+
+
+def test_a_single_error_has_a_bar_of_full_width():
+    assert 'within w100"' in histogram_html(ErrorHistogram(0, (1,), (0,), exact=0))
+    assert rows_of(histogram_html(ErrorHistogram(0, (0,), (0,), exact=0))) == ["1e+00 to 1e+01 0"]
+
+
+def test_bars_of_errors_on_the_way_have_lengths_by_the_logarithm():
+    steps = [PathStep("differs", "relu", "relu", error=error) for error in (1e-4, 1e-2, 1.0, float("inf"), 0.0)]
+
+    assert re.findall(r'<i class="beyond w(\d+)', way_panel(steps)) == ["8", "54", "100", "100"]
+
+
+def test_four_kept_nodes_in_a_row_are_folded():
+    assert "<summary>4 kept</summary>" in strip(StripStage("mine", kept(4)))
+    assert "<summary>" not in strip(StripStage("mine", kept(3)))
+    assert "<summary>" not in strip(StripStage("mine", (StripNode("n", "aten.relu", "added"),) * 9))

@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.picture import Picture
 from pytest_fxgraph.draw.placement import Box, Placement, clipped_label, node_size, placement_of
@@ -153,6 +154,7 @@ def test_a_box_is_as_wide_as_the_shape_below_it_and_a_label_has_at_most_38_chara
 
     assert sizes == {9: (161, 24), 19: (218, 24), 20: (218, 24)}
     assert [len(clipped_label("n" * length)) for length in (37, 38, 39)] == [37, 38, 38]
+    assert clipped_label("n" * 38) == "n" * 38
     assert clipped_label("n" * 39) == "n" * 37 + "…"
 
 
@@ -162,3 +164,128 @@ def test_boxes_that_want_one_place_stand_18_pixels_apart_around_it():
 
     boxes.sort(key=lambda box: box.x)
     assert [other.x - (box.x + box.width) for box, other in itertools.pairwise(boxes)] == pytest.approx([18, 18])
+
+
+CHAIN = """
+%x = input x : float32[2]
+%a = torch.neg(%x) : float32[12345678, 2] @ dec
+%b = torch.exp(%x)
+%c = torch.neg(%b)
+%d = torch.add(%a, %a) : float32[2] @ enc
+return (%d, %a)
+"""
+TREE = """
+%x = input x : float32[2]
+%a = torch.add(%x) @ a_very_long_name_of_a_module
+%b = torch.exp(%x) : float32[12345678, 2] @ enc.b
+%c = torch.exp(%a, %a, %b) : float32[12345678, 2] @ enc
+%d = torch.neg(%a) : float32[12345678, 2] @ enc.a
+return (%d, %d)
+"""
+
+
+def test_boxes_in_boxes_of_two_graphs_have_these_places():
+    drawn = picture_of(document(CHAIN), document(TREE), title="net")
+    placed = placement_of(drawn, drawn.all_opened())
+
+    assert (placed.width, placed.height) == (pytest.approx(380.0127), 405)
+    assert table(drawn, placed) == [
+        "x: 177.333 12 25 24",
+        "a: 88 70 221 39",
+        "b: 12 70 58 39",
+        "c: 91.95 227 40 24",
+        "enc: 153.554 143 214.459 192",
+        "d: 165.554 192 40 24",
+        "c: 298.013 192 58 24",
+        "d: 205.554 250 58 39",
+        "output: 229.783 369 62 24",
+        "185.554,216 184.554,250 184.554,289 184.554,335 removed",
+        "234.554,250 185.554,216 removed",
+        "234.554,289 234.554,335 ",
+        "226.554,143 226.554,192 226.554,216 234.554,250 removed",
+        "288.783,143 327.013,192 added",
+        "288.783,143 250.554,192 250.554,216 234.554,250 added",
+        "327.013,143 327.013,192 added",
+        "189.833,36 198.5,70 added",
+        "189.833,36 41,70 ",
+        "189.833,36 330,70 330,109 226.554,143 removed",
+        "198.5,109 288.783,143 added",
+        "41,109 111.95,227 removed",
+        "41,109 327.013,143 added",
+        "234.554,335 260.783,369 ",
+        "184.554,335 260.783,369 removed",
+    ]
+    assert [(line.source, line.target, line.cluster) for line in placed.lines] == [
+        (4, -1, 9),
+        (6, 4, 9),
+        (6, -1, 9),
+        (-1, 6, 9),
+        (-1, 5, 9),
+        (-1, 6, 9),
+        (-1, 5, 9),
+        (0, 1, 8),
+        (0, 2, 8),
+        (0, 9, 8),
+        (1, 9, 8),
+        (2, 3, 8),
+        (2, 9, 8),
+        (9, 7, 8),
+        (9, 7, 8),
+    ]
+    assert [(box.is_open, box.depth) for box in placed.boxes] == [
+        (False, 0),
+        (False, 0),
+        (False, 0),
+        (False, 0),
+        (True, 0),
+        (False, 1),
+        (False, 1),
+        (False, 1),
+        (False, 0),
+    ]
+
+
+def test_values_of_a_module_without_inputs_leave_it_at_the_bottom():
+    drawn = picture("%a = torch.rand() @ m\n%b = torch.neg(%a) @ m\n%c = torch.exp(%b)\nreturn %c")
+
+    assert table(drawn, placement_of(drawn, drawn.all_opened())) == [
+        "m: 12 12 71 160",
+        "a: 24 44 47 24",
+        "b: 27.5 102 40 24",
+        "c: 27.5 206 40 24",
+        "output: 16.5 264 62 24",
+        "47.5,68 47.5,102 ",
+        "47.5,126 47.5,172 ",
+        "47.5,230 47.5,264 ",
+        "47.5,172 47.5,206 ",
+    ]
+
+
+def test_three_readers_of_modules_have_these_places():
+    before = "%x = input x : float32[2]\n%a = torch.exp(%x) @ enc\n%b = torch.neg(%a, %a, %a) @ dec\nreturn (%b, %b)"
+    after = before.replace(
+        "%b = torch.neg(%a, %a, %a) @ dec", "%b = torch.exp(%a, %x, %a) : float32[12345678, 2] @ enc"
+    )
+    drawn = picture_of(document(before), document(after.replace("(%b, %b)", "(%b, %x)")), title="net")
+
+    assert table(drawn, placement_of(drawn, drawn.all_opened())) == [
+        "x: 84 12 25 24",
+        "enc: 12 70 116.25 177",
+        "a: 24 119 40 24",
+        "b: 33.25 177 83 24",
+        "output: 98.4688 281 62 24",
+        "44,143 74.75,177 ",
+        "74.75,201 74.75,247 ",
+        "64.5,70 44,119 ",
+        "64.5,70 85,119 85,143 74.75,177 added",
+        "96.5,36 149.25,70 149.25,247 129.469,281 added",
+        "96.5,36 64.5,70 ",
+        "96.5,36 64.5,70 added",
+        "74.75,247 129.469,281 ",
+    ]
+
+
+def test_a_graph_without_nodes_is_an_empty_picture():
+    placed = placement_of(drawn := picture_of(GraphDocument(()), title="net"), drawn.all_opened())
+
+    assert (placed.width, placed.height, placed.boxes, placed.lines) == (24, 24, [], [])

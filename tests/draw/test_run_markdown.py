@@ -253,3 +253,56 @@ def test_rows_that_do_not_fit_are_halved_until_the_table_fits():
 
     assert text.count("| `structure` |") == 5
     assert "Left out for lack of room: 35 rows, 40 texts." in text
+
+
+def test_a_report_that_fits_beside_1500_bytes_is_whole():
+    full = markdown(outcome("a.yaml"))
+    size = len(full.encode())
+
+    assert markdown(outcome("a.yaml"), most=size + 1_500) == full
+    shorter = markdown(outcome("a.yaml"), most=size + 1_499)
+    assert "Left out for lack of room: 1 text." in shorter
+    assert "words of a.yaml" not in shorter
+
+
+@pytest.mark.parametrize(("count", "is_open"), [(9, True), (10, False)])
+def test_of_few_causes_the_first_is_open_and_of_many_eight_have_a_picture(count, is_open):
+    text = markdown(*(outcome(f"{number}.yaml", graphs=TEXTS) for number in range(count)))
+
+    assert text.count("```mermaid") == 8
+    assert ("<details open><summary><code>headline of 0.yaml" in text) is is_open
+    assert text.count("<details open>") == is_open
+
+
+def test_pictures_without_room_do_not_count():
+    long = tuple(
+        encode(document("%x = input x\n" + "\n".join(f"%a{n} = torch.{name}(%x)" for n in range(40)) + "\nreturn %a1"))
+        for name in ("neg", "exp")
+    )
+    large = [outcome(f"{number}.yaml", graphs=long) for number in range(9)]
+
+    assert "mermaid" in markdown(*large, outcome("z.yaml", graphs=TEXTS), most=8_000)
+
+
+def test_two_goldens_of_one_cause_are_counted():
+    text = markdown(*(outcome(name, cluster="abc123") for name in ("a.yaml", "b.yaml")))
+
+    assert "| `a.yaml` and 1 more |" in text
+    assert "<summary>2 goldens: <code>headline of a.yaml</code></summary>" in text
+
+
+@pytest.mark.parametrize(
+    "graphs", [("no golden",), ("no golden", "no golden"), (TEXTS[0], "no golden"), ("no", TEXTS[0])]
+)
+def test_graphs_that_cannot_be_read_back_have_no_picture(graphs):
+    text = markdown(outcome("a.yaml", graphs=graphs))
+
+    assert "mermaid" not in text
+    assert "words of a.yaml" in text
+
+
+def test_without_a_command_that_accepts_there_is_no_column_for_it():
+    lines = markdown(outcome("a.yaml"), accept="").split("\n")
+
+    assert lines[2] == "| golden | level | what differs |"
+    assert lines[4] == "| `a.yaml` | `structure` | `headline of a.yaml` |"

@@ -134,3 +134,45 @@ def test_a_test_with_several_mismatches_names_the_golden_of_each():
 
     assert "test_net.py::test_net (two.yaml)" in page(first, second)
     assert "(two.yaml)" not in page(replace(first, status="matched"), second)
+
+
+def test_a_numeric_failure_stands_at_the_line_and_in_the_module_where_both_first_differ(tmp_path):
+    (tmp_path / "model.py").write_text("a\nb\nc\nd\ne\n")
+    path = (
+        PathStep("agrees", "linear", "fc", "net.fc", "model.py:1: a", "1", "1", 0.0),
+        PathStep("first", "relu", "relu_1", "net.block", "model.py:3: c", "1", "2", 0.5),
+        PathStep("first", "neg", "neg", "", "model.py:4: d", "1", "2", 0.5),
+        PathStep("differs", "add", "add", "net.tail", "model.py:5: e", "1", "2", 0.5),
+    )
+
+    failures = [NumericFailure(name, "h", "s", (), path) for name in "tu"]
+    text = run_page(RunReport("", RECORD, failures=failures), tmp_path)
+
+    assert re.findall(r'class="note">.*?</span> (.*?)</div>', text) == [
+        *("differs first here: relu", "differs first here: neg"),
+        *("differs first here: relu", "differs first here: neg"),
+    ]
+    assert text.count('data-status="results that differ" data-module="net.block" ') == 2
+    assert "results that differ" in text
+
+
+def test_failures_of_captures_stand_below_a_heading_of_their_own():
+    failures = [NumericFailure("t", "h", "s", check=check) for check in ("capture", "equivalence")]
+
+    text = page(failures=failures)
+
+    headings = [text.index(heading) for heading in ("graph breaks", "results that differ")]
+    assert all(headings)
+    assert 'href="#t@capture"' in text
+
+
+def test_a_golden_names_the_command_that_accepts_it_alone_or_all_of_its_test():
+    for is_alone, words in ((True, "this golden"), (False, "all goldens of its test")):
+        golden = outcome("a", command="pytest --fx-update-golden", is_alone=is_alone)
+
+        assert f"accept {words}: <code>pytest --fx-update-golden</code>" in page(golden)
+    assert "accept this golden" not in page(outcome("a"))
+
+
+def test_the_golden_stands_before_the_obtained_graph():
+    assert '["target","torch.neg","torch.exp"]' in page(outcome("a", graphs=TEXTS))

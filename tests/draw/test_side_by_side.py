@@ -83,3 +83,42 @@ def test_lines_pair_by_place_above_a_number_of_lines(monkeypatch, most, row):
     monkeypatch.setattr(side_by_side, "MOST_LINES", most)
 
     assert text_rows("a", "new\na")[0] == row
+
+
+def test_a_line_that_ends_one_side_alone_stands_alone():
+    assert text_rows("a = f(x)", "a = f(y)\nnew = g") == [("a = f(x)", "a = f(y)", True), (None, "new = g", True)]
+    assert text_rows("a = f(y)\nold = g", "a = f(x)") == [("a = f(y)", "a = f(x)", True), ("old = g", None, True)]
+    assert text_rows("a = f(x)", "") == [("a = f(x)", "", True)]
+
+
+@pytest.mark.parametrize(("lines", "partner"), [(20, "call0 two"), (21, "new")])
+def test_up_to_400_pairs_of_lines_are_compared_by_likeness(lines, partner):
+    before = "\n".join(f"call{number} one" for number in range(lines))
+    after = "\n".join(["new", *(f"call{number} two" for number in range(19))])
+
+    assert next(other for one, other, _ in text_rows(before, after) if one == "call0 one") == partner
+
+
+def test_words_that_are_repeated_often_count_for_the_likeness_of_lines():
+    long, other = (f"f({'x, ' * 150}{end})" for end in ("a", "b"))
+
+    assert text_rows(long, f"new = y\n{other}") == [(None, "new = y", True), (long, other, True)]
+
+
+@pytest.mark.parametrize(("end", "marked"), [(",", "<del>y</del>"), (",,", f"<del>{'x ' * 99}y,,</del>")])
+def test_words_are_marked_in_lines_of_up_to_200_words_and_signs(end, marked):
+    before, after = (f"{'x ' * 99}{last}{end}" for last in "yz")
+
+    assert marked in table_html([(before, after, True)], "")
+    assert marked.replace("del", "ins").replace("y", "z") in table_html([(before, after, True)], "")
+
+
+def test_a_line_of_one_side_is_marked_whole():
+    assert '<td class="minus"><del>gone</del></td>' in table_html([("gone", None, True)], "")
+
+
+@pytest.mark.parametrize(("count", "is_kept"), [(400, True), (401, False)])
+def test_up_to_400_equal_lines_are_kept_behind_the_button(count, is_kept):
+    rows = [*((f"line {number}", f"line {number}", False) for number in range(count + 3)), ("a", "b", True)]
+
+    assert ("line 1<" in table_html(rows, "")) is is_kept

@@ -86,3 +86,40 @@ def test_a_change_is_told_by_its_edit_or_in_its_own_words():
         "a: kwargs['dim']: -1 -> nothing",
         "graph break removed: print in forward",
     ]
+
+
+def test_the_last_line_of_a_file_stands_below_its_neighbours(model):
+    panel = source_panel([("model.py:30: line30 = 30", "added")], model)
+
+    assert [row.split(" ")[0] for row in rows(panel)] == ["27", "28", "29", "30"]
+
+
+def test_one_line_that_is_left_out_is_marked(model):
+    panel = source_panel([("model.py:2: line2", "a"), ("model.py:10: line10", "b")], model)
+
+    assert [row.split(" ")[0] for row in rows(panel)][4:7] == ["5", "&#8942;", "7"]
+
+
+def test_six_notes_of_a_line_are_told_in_full(model):
+    assert "more" not in source_panel([("model.py:3: line3", f"note {number}") for number in range(6)], model)
+
+
+def test_the_first_sixty_places_are_shown(model):
+    panel = source_panel([(f"gone.py:{number}: x", "note") for number in range(1, 70)], model)
+
+    assert [row.split(" ")[0] for row in rows(panel)] == [str(number) for number in range(1, 61)]
+
+
+@pytest.mark.parametrize(("less", "count"), [(0, 7), (1, 1)])
+def test_lines_of_a_file_that_is_too_long_stand_alone(model, monkeypatch, less, count):
+    size = (model / "model.py").stat().st_size
+    monkeypatch.setattr("pytest_fxgraph.draw.source_lines._LONGEST_FILE", size - less)
+
+    assert len(rows(source_panel([("model.py:10: line10 = 10", "added")], model))) == count
+
+
+@pytest.mark.parametrize("file", ["folder", "long" * 2_000])
+def test_a_line_of_a_file_that_cannot_be_read_stands_alone(model, file):
+    (model / "folder").mkdir()
+
+    assert rows(source_panel([(f"{file}:3: x = 1", "added")], model)) == ["3 x = 1 &#9650; added"]

@@ -165,3 +165,40 @@ def test_a_coordinate_has_one_digit_after_the_point_and_no_exponent():
     assert [number_text(number) for number in (99_999.94, 100_000, -100_000.4, 0.05, 7)] == [
         *("99999.9", "100000", "-100000", "0.1", "7"),
     ]
+
+
+def test_only_an_open_module_has_a_frame():
+    text = chain(f"layers.{number}.part" for number in range(3))
+    picture = picture_of(document(text), title="")
+
+    def kinds(opened):
+        root = ElementTree.fromstring(svg_text(picture, opened))
+        return [
+            kind.split()[0] for element in root if (kind := element.get("class", "")).startswith(("cluster", "fold"))
+        ]
+
+    assert kinds({picture.root.number}) == ["folded"]
+    assert set(kinds(picture.all_opened())) == {"cluster"}
+
+
+def test_a_frame_names_the_path_of_its_module():
+    scopes = ["enc.one", "enc.one", "enc.two", "enc.two"]
+    picture = picture_of(document(chain(scopes)), title="")
+    root = ElementTree.fromstring(svg_text(picture, picture.all_opened()))
+
+    groups = [group for group in root if group.get("class", "").startswith("cluster")]
+    assert [group.find(f"{SPACE}title").text for group in groups] == ["enc", "enc.one", "enc.two"]
+
+
+def test_the_corners_of_inputs_outputs_and_state_are_rounded_differently():
+    text = "%x = input x\n%w = get w\n%v = get v\n%a = torch.add(%x, %w, %v)\n%b = torch.mul(%a, %w, %v)\nreturn %b"
+    root = ElementTree.fromstring(drawn(text))
+
+    radii = {group.get("class"): group[0].get("rx") for group in root.iter(f"{SPACE}g")}
+    assert radii == {"node input ": "14", "node output ": "14", "node state ": "2", "node call ": "5"}
+
+
+def test_coordinates_have_one_digit_after_the_point_below_100000():
+    assert [number_text(number) for number in (3.25, 99_999.94, 100_000.0, 123_456.5)] == [
+        *("3.2", "99999.9", "100000", "123456"),
+    ]

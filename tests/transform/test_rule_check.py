@@ -54,6 +54,15 @@ def test_a_right_rule_is_right(rule):
     assert " tries in " in verdict.account
 
 
+@pytest.mark.parametrize(
+    "replacement", [lambda x: x.clone().t().contiguous().t(), lambda x: x], ids=["strides", "shared memory"]
+)
+def test_strides_and_shared_memory_do_not_count_as_the_place_of_the_match_decides_about_them(replacement):
+    rule = Rule(lambda x: x.clone(), replacement, name="copied", example_inputs=(X,))
+
+    assert verdict_on(rule, dtypes=(), search=1).state == "right"
+
+
 WRONG = [
     (
         Rule(lambda x: x * 1.0, lambda x: x, name="one", example_inputs=(X,)),
