@@ -320,6 +320,17 @@ def test_only_the_random_operator_that_moved_is_named():
     assert found == [("order", "moved", "f", "first of its kind", "after h")]
 
 
+def test_an_operator_that_moved_to_the_front_is_named_behind_others_that_stay():
+    one, two, three = (f"%{name} = {name}(%x) ! random" for name in ("f", "g", "h"))
+
+    found = moves(
+        "\n".join(["%x = input x", one, two, three, "return (%f, %g, %h)"]),
+        "\n".join(["%x = input x", three, one, two, "return (%f, %g, %h)"]),
+    )
+
+    assert found == [("order", "moved", "h", "after g", "first of its kind")]
+
+
 def test_an_added_random_operator_moves_none_of_the_others():
     found = moves(
         "%x = input x\n%a = f(%x) ! random\n%b = g(%a) ! random\nreturn %b",

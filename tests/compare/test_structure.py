@@ -359,3 +359,12 @@ def test_a_graph_inside_that_differs_behind_equal_ones_is_a_difference():
 
     assert [(change.where, change.expected, change.obtained) for change in changes] == [("r/y", "h", "k")]
     assert compare_documents(of("f", "g", "h"), of("f", "g", "h")).is_empty
+
+
+@pytest.mark.parametrize(("names", "renamed"), [("xab", 0), ("xaq", 1), ("xpq", 2), ("ypq", 3)])
+def test_a_difference_counts_the_pairs_under_other_names(names, renamed):
+    text = "%{0} = input x\n%{1} = f(%{0})\n%{2} = g(%{1}, {3})\nreturn %{2}"
+
+    difference = compare_documents(document(text.format(*"xab", 1)), document(text.format(*names, 2)))
+
+    assert difference.renamed == renamed
