@@ -35,6 +35,15 @@ def test_a_launcher_tells_the_rank_and_its_command(environ, place):
     assert (found.rank, found.size, found.command) == place
 
 
+@pytest.mark.parametrize(("local", "here"), [("2", 2), ("", 4), ("two", 4), (None, 4)])
+def test_the_number_of_ranks_on_this_machine_is_all_unless_the_launcher_tells_it(local, here):
+    environ = {**TORCHRUN, "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": local}
+
+    found = launched_rank({name: value for name, value in environ.items() if value is not None})
+
+    assert (found.size, found.here) == (4, here)
+
+
 @pytest.mark.parametrize(
     "environ",
     [

@@ -314,3 +314,15 @@ def test_inline_goldens_have_a_command_each_where_received_files_are_kept(config
         told
         == ["fx: nothing is received for inline goldens; accept all goldens of the test with: pytest a"] * is_received
     )
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, []), (8, ["fx: and 3 more clusters"])])
+def test_five_causes_are_told_and_more_are_counted(summary, count, more):
+    outcomes = [differing(f"{name}{number}", f"cluster{number}") for number in range(count) for name in "ab"]
+
+    lines = summary(outcomes=outcomes).lines
+
+    assert [line for line in lines if "in the same way" in line] == [
+        f"fx: 2 goldens differ in the same way (cluster cluster{number}): headline of a{number}" for number in range(5)
+    ]
+    assert lines[5:-1] == more
