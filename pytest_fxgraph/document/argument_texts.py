@@ -76,7 +76,7 @@ class ArgumentTexts:
         finally:
             self._writers[self._node_type] = self._reference
 
-    def _plain_writers(self) -> dict[type, Writer]:
+    def _plain_writers(self) -> dict[type | None, Writer]:
         return {
             int: int_text,
             float: float_text,

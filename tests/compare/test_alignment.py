@@ -139,16 +139,17 @@ def test_a_node_pairs_with_a_node_that_could_take_its_place(text, other, is_pair
 
 
 XY = ["%x = input x", "%y = input y"]
-INPUT = "%x = input x\n%a = f(%x)\n%r = g(%a)\n%b = h(%r)\nreturn %b"
-MORE_INPUTS = "%x = input x\n%z = input z\n%a = f(%z)\n%b = h(%a)\nreturn %b"
+INPUT = "%x = input x\n%a = f(%x)\n%b = h(%a, 1)\n%r = g(%a)\nreturn %b"
+MORE_INPUTS = "%x = input x\n%z = input z\n%a = f(%z)\n%b = h(%a, 1)\n%s = k(%a)\nreturn %b"
 
 
 def test_an_input_of_both_graphs_stays_paired_where_a_call_reads_another_input():
-    found, _, added = pairs(INPUT, MORE_INPUTS)
-    assert (found["x"], added) == ("x", ["z"])
+    without = MORE_INPUTS.replace("%s = k(%a)\n", "")
+    found, removed, added = pairs(INPUT, without)
+    assert (found["x"], found["a"], removed, added) == ("x", "a", ["r"], ["z"])
 
-    found, removed, _ = pairs(MORE_INPUTS, INPUT)
-    assert (found["x"], removed) == ("x", ["z"])
+    found, removed, added = pairs(MORE_INPUTS, INPUT.replace("%r = g(%a)\n", ""))
+    assert (found["x"], found["a"], removed, added) == ("x", "a", ["z", "s"], [])
 
 
 @pytest.mark.parametrize(
@@ -172,14 +173,14 @@ def test_the_readers_of_a_pair_are_pairs_where_each_is_the_only_one(calls, other
 
 
 def test_an_operator_on_one_value_pairs_with_the_same_operator_on_it_in_any_module_and_order():
-    inputs = "%x = input x\n%y = input y\n"
+    inputs = "%x = input x\n%y = input y\n%w = input w\n"
 
     found, _, _ = pairs(
-        f"{inputs}%a = f(%x, 1) @ p\n%b = f(%y, 2) @ q\nreturn %x",
-        f"{inputs}%c = f(%y, 3) @ r\n%d = f(%x, 4) @ s\nreturn %x",
+        f"{inputs}%a = f(%x, %w, 1) @ p\n%b = f(%y, %w, 2) @ q\nreturn %x",
+        f"{inputs}%c = f(%y, %w, 3) @ r\n%d = f(%x, %w, 4) @ s\nreturn %x",
     )
 
-    assert found == {"x": "x", "y": "y", "a": "d", "b": "c", "output": "output"}
+    assert found == {"x": "x", "y": "y", "w": "w", "a": "d", "b": "c", "output": "output"}
 
 
 def test_equal_readers_of_renamed_inputs_pair_with_the_readers_of_the_same_input():
@@ -203,3 +204,21 @@ def test_graphs_too_unlike_for_an_order_pair_equal_operators_that_several_read_b
 
     pairs_of_inputs = {"x": "x", "output": "output"}
     assert pairs(*texts) == ({**pairs_of_inputs, "a": "p", "b": "q", "c": "v", "d": "u"}, [], [])
+
+
+@pytest.mark.parametrize(
+    ("call", "other", "is_paired"),
+    [
+        ("f(1)", "f(2)", True),  # nothing is read on either side
+        ("f(%x, 1)", "f(%x, 2)", True),
+        ("f(%x, 1)", "f(%y, 2)", False),
+        ("f(1)", "f(%y, 2)", False),
+        ("f(%x, 1)", "f(2)", False),
+    ],
+)
+def test_calls_that_nothing_reads_are_pairs_if_they_read_one_value_or_none(call, other, is_paired):
+    texts = [f"%x = input x\n%y = input y\n%{name} = {each}\nreturn 1" for name, each in (("a", call), ("p", other))]
+
+    found, removed, added = pairs(*texts)
+
+    assert (found.get("a"), removed, added) == (("p", [], []) if is_paired else (None, ["a"], ["p"]))

@@ -431,3 +431,35 @@ def test_generated_names_of_one_tensor_under_two_paths_follow_each_other():
 
     assert matches(*graphs)
     assert not matches(constants("c0", "c1", ("[1.0]", "[1.0]")), graphs[1])
+
+
+def test_tensors_of_unknown_content_pair_by_their_readers_where_one_side_has_more():
+    lines = "%x = input x\n{0}%c = get {1}\n%a = f({2}, %c)\nreturn %a"
+    expected = graph_of(lines.format("", "c0", "%x"), state=[constant("c0", None)])
+    obtained = graph_of(
+        lines.format("%e = get c0\n%z = g(%x, %e)\n", "c1", "%z"),
+        state=[constant("c0", None), constant("c1", None)],
+    )
+
+    changes = compare_documents(expected, obtained).changes
+
+    assert {(change.action, change.subject) for change in changes} == {("added", "node"), ("added", "state")}
+    assert [change.where for change in changes if change.subject == "state"] == ["c0_1"]
+
+
+def test_a_node_with_a_renamed_target_has_the_name_of_its_partner():
+    expected = graph_of("%p = input p\n%a = f(%p, [%p])\nreturn %a")
+    obtained = graph_of("%q = input q\n%b = f(%q, [%q])\nreturn %b")
+
+    nodes = in_expected_terms(expected, obtained).nodes
+
+    assert [(node.name, node.target, node.args) for node in nodes[:2]] == [("p", "p", ()), ("b", "f", ("%p", "[%p]"))]
+
+
+def test_a_node_keeps_its_name_where_another_node_has_the_name_of_its_partner():
+    expected = graph_of("%p = input p\n%a = f(%p)\nreturn %a")
+    obtained = graph_of("%q = input q\n%p = f(%q)\nreturn %p")
+
+    nodes = in_expected_terms(expected, obtained).nodes
+
+    assert [(node.name, node.target) for node in nodes[:2]] == [("q", "p"), ("p", "f")]

@@ -133,6 +133,11 @@ def kernel(operators, read=64, written=64, kind="pointwise", module=""):
             ],
         ),
         (
+            [kernel("aten.add", 500)],
+            [kernel("aten.add", 1500)],
+            ["1 kernel as before, +1 KB moved: pointwise kernel of aten.add: reads 500 B -> 1,500 B"],
+        ),
+        (
             [kernel("aten.add", 999, 1)],
             [kernel("aten.add", 1999, 0)],
             [
@@ -149,6 +154,15 @@ def kernel(operators, read=64, written=64, kind="pointwise", module=""):
             [kernel("aten.add", 0)],
             [kernel("aten.add", 10**15)],
             ["1 kernel as before, +1000 TB moved: pointwise kernel of aten.add: reads 0 B -> 1,000,000,000,000,000 B"],
+        ),
+        # A part may have all operators.
+        (
+            [kernel("aten.add x2, aten.mul")],
+            [kernel("aten.add"), kernel("aten.add, aten.mul")],
+            [
+                "+1 kernel, +128 B moved: aten.add is no longer fused with aten.add, aten.mul: one pointwise kernel "
+                "became 2: pointwise kernel of aten.add; pointwise kernel of aten.add, aten.mul"
+            ],
         ),
         # Kernels of one phase are fused.
         (

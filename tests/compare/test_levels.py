@@ -208,6 +208,18 @@ def test_a_name_in_a_nested_graph_is_a_difference():
     assert (change.kind, change.where, change.expected, change.obtained) == ("cosmetic", "sub/q", "p", "q")
 
 
+def test_a_graph_in_the_place_of_a_plain_module_is_a_difference_at_exact():
+    text, inner = "%x = input x\n%a = self.sub(%x)\nreturn %a", document("%x = input x\nreturn %x")
+    records = (ModuleRecord("sub", "GraphModule", graph=inner), ModuleRecord("sub", "GraphModule"))
+    plain, graph = (document(text, modules=(record,)) for record in records[::-1])
+
+    for sides, texts in (((plain, graph), ("no graph", "a graph")), ((graph, plain), ("a graph", "no graph"))):
+        found = [
+            (change.where, change.field, change.expected, change.obtained) for change in exact(*sides[::-1]).changes
+        ]
+        assert ("sub", "graph", *texts) in found
+
+
 def counts(expected, obtained):
     changes = compare_documents(expected, obtained, level="ops").changes
     return [(change.where, change.expected, change.obtained) for change in changes]
@@ -283,6 +295,13 @@ def test_default_and_value_of_an_input_are_compared_each():
         ("changed", "input", "x", "default", "1", "2"),
         ("changed", "input", "x", "value", "int64[1]", "int64[2]"),
     ]
+
+
+def test_inputs_behind_one_that_came_or_went_are_compared():
+    expected = document("%x = input x\n%y = input y : int64[1]\nreturn %y")
+    obtained = document("%z = input z\n%y = input y : int64[2]\nreturn %y")
+
+    assert ("changed", "input", "y", "value", "int64[1]", "int64[2]") in signature(expected, obtained)
 
 
 def test_values_of_results_are_compared_only_in_one_structure():
@@ -382,6 +401,13 @@ def test_spaces_and_comments_in_the_statement_of_a_break_are_no_difference(expec
     notes = [f"break: builtin in forward: {source}" for source in (expected, obtained)]
 
     assert (words(captured(notes[0]), captured(notes[1])) == []) is is_same
+
+
+def test_a_number_sign_in_another_finding_than_a_break_is_no_comment():
+    assert words(captured("break: item in forward: else:  # a"), captured("break: item in forward: else:")) == []
+    notes = [f"recompile: call 2 of forward: k # {end}" for end in "ab"]
+
+    assert words(captured(notes[0]), captured(notes[1])) != []
 
 
 def test_at_level_breaks_guards_and_graphs_do_not_count():

@@ -320,6 +320,17 @@ def test_only_the_random_operator_that_moved_is_named():
     assert found == [("order", "moved", "f", "first of its kind", "after h")]
 
 
+def test_an_operator_that_moved_to_the_front_is_named_behind_others_that_stay():
+    one, two, three = (f"%{name} = {name}(%x) ! random" for name in ("f", "g", "h"))
+
+    found = moves(
+        "\n".join(["%x = input x", one, two, three, "return (%f, %g, %h)"]),
+        "\n".join(["%x = input x", three, one, two, "return (%f, %g, %h)"]),
+    )
+
+    assert found == [("order", "moved", "h", "after g", "first of its kind")]
+
+
 def test_an_added_random_operator_moves_none_of_the_others():
     found = moves(
         "%x = input x\n%a = f(%x) ! random\n%b = g(%a) ! random\nreturn %b",
@@ -404,3 +415,28 @@ def test_reads_of_another_written_storage_are_told_of_the_graph_as_a_whole():
 
     assert (change.kind, change.where, change.field) == ("order", "the graph", "effects")
     assert (change.expected, change.obtained) == ("other values share storage", "these do")
+
+
+def test_a_node_under_another_name_is_told_with_both_names_where_its_effects_or_its_order_differ():
+    text = "%x = input x\n%a = f(%x) ! random\n%b = g(%x) ! random\nreturn (%a, %b)"
+    moved = "%x = input x\n%q = g(%x) ! random\n%p = f(%x) ! random\nreturn (%p, %q)"
+
+    (effects,) = compare_documents(
+        document(text), document(text.replace("%a", "%p").replace(") ! random\n%b", ")\n%b"))
+    ).changes
+    (order,) = compare_documents(document(text), document(moved)).changes
+
+    assert (effects.field, effects.where, effects.expected_node) == ("effects", "p", "a")
+    assert (order.action, order.where, order.expected_node) in (("moved", "p", "a"), ("moved", "q", "b"))
+
+
+def test_a_read_that_moved_past_two_writes_is_told_with_their_number():
+    writes = "%w = .add_(%x, 1) ! write %x\n%v = .mul_(%x, 2) ! write %x"
+    texts = [
+        f"%x = input x\n{body}\nreturn (%r, %w, %v)"
+        for body in (f"%r = f(%x) ! read %x\n{writes}", f"{writes}\n%r = f(%x) ! read %x")
+    ]
+
+    assert moves(*texts) == [
+        ("order", "moved", "r", "before the first write to its storage", "after 2 writes to its storage")
+    ]

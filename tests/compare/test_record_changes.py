@@ -176,3 +176,17 @@ def test_a_tensor_of_a_class_of_its_own_differs_in_attributes_or_in_its_class(be
     changes = compare_documents(*graphs).changes
 
     assert [(change.field, change.expected, change.obtained) for change in changes] == fields
+
+
+def test_a_tensor_under_two_paths_overlaps_others_under_each_of_them():
+    first = StateRecord("a", "parameter", "float32[4]", storage="c from byte 64")
+    other = StateRecord("b", "parameter", "float32[4]", same_as="a")
+    states = ((first, other), (first._replace(path="b"), other._replace(path="a", same_as="b")))
+    text = "%x = input x\n%v = get a\n%w = get b\n%a = f(%x, %v, %w)\nreturn %a"
+
+    assert compare_documents(*(document(text, state=state) for state in states)).is_empty
+    apart = tuple(record._replace(storage=None) for record in states[1])
+    assert {
+        change.where
+        for change in compare_documents(document(text, state=states[0]), document(text, state=apart)).changes
+    } == {"a", "b"}

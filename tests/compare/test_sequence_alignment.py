@@ -2,10 +2,18 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_fxgraph.compare.sequence_alignment import anchors, common_subsequence, subsequence_between
+from pytest_fxgraph.compare.sequence_alignment import (
+    anchors,
+    common_ends,
+    common_prefix,
+    common_subsequence,
+    longest_increasing,
+    subsequence_between,
+)
 
 numbers = st.lists(st.integers(0, 3), max_size=12)
 
@@ -90,3 +98,45 @@ def test_pairs_are_equal_items_in_order(obtained):
 
     assert all(obtained[theirs] == ours for ours, theirs in found)
     assert all(one[0] < other[0] and one[1] < other[1] for one, other in pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "ends"),
+    [
+        ("abcXdef", "abcYYdef", (3, 3)),
+        ("abc", "abc", (3, 0)),
+        ("aa", "aaa", (2, 0)),
+        ("Xaba", "Yaba", (0, 3)),
+        ("ab", "ba", (0, 0)),
+        ("", "a", (0, 0)),
+    ],
+)
+def test_equal_items_at_the_beginning_and_behind_them_at_the_end_are_counted(expected, obtained, ends):
+    assert common_ends(expected, obtained) == ends
+    assert common_ends(obtained, expected) == ends
+    assert common_prefix(expected, obtained) == ends[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "edits"),
+    [("ab", "xy", 4), ("abc", "axc", 2), ("a", "a", 0), ("xaby", "ba", 4)],
+)
+def test_as_many_edits_as_were_allowed_are_found_and_one_more_is_given_up(expected, obtained, edits):
+    assert common_subsequence(expected, obtained, edits) is not None
+    if edits:
+        assert common_subsequence(expected, obtained, edits - 1) is None
+
+
+def test_a_piece_with_too_many_edits_stays_unpaired_between_the_cuts():
+    expected, obtained = "abcXde", "vwxyzXdfe"
+
+    assert subsequence_between([(3, 5)], expected, obtained, 2) == [(3, 5), (4, 6), (5, 8)]
+    assert subsequence_between([], "ab", "ab") == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "indices"),
+    [([], []), ([5], [0]), ([1, 2, 3], [0, 1, 2]), ([3, 2, 1], [2]), ([2, 5, 3, 7, 4], [0, 2, 4]), ([1, 0, 2], [1, 2])],
+)
+def test_a_longest_increasing_subsequence_ends_with_the_smallest_numbers(numbers, indices):
+    assert longest_increasing(numbers) == indices

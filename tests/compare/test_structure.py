@@ -341,3 +341,30 @@ def test_at_level_signature_only_notes_about_inputs_and_outputs_count():
 
     assert not compare_documents(NESTED, other_output, level="signature").is_empty
     assert compare_documents(NESTED, other_shape, level="signature").is_empty
+
+
+def test_a_graph_inside_that_differs_behind_equal_ones_is_a_difference():
+    text = "%x = input x\n%a = self.p(%x)\n%b = self.q(%a)\n%c = self.r(%b)\nreturn %c"
+
+    def of(*operators: str):
+        inner = [document(f"%x = input x\n%y = {operator}(%x)\nreturn %y") for operator in operators]
+        return document(
+            text,
+            modules=tuple(
+                ModuleRecord(path, "GraphModule", graph=graph) for path, graph in zip("pqr", inner, strict=True)
+            ),
+        )
+
+    changes = compare_documents(of("f", "g", "h"), of("f", "g", "k")).changes
+
+    assert [(change.where, change.expected, change.obtained) for change in changes] == [("r/y", "h", "k")]
+    assert compare_documents(of("f", "g", "h"), of("f", "g", "h")).is_empty
+
+
+@pytest.mark.parametrize(("names", "renamed"), [("xab", 0), ("xaq", 1), ("xpq", 2), ("ypq", 3)])
+def test_a_difference_counts_the_pairs_under_other_names(names, renamed):
+    text = "%{0} = input x\n%{1} = f(%{0})\n%{2} = g(%{1}, {3})\nreturn %{2}"
+
+    difference = compare_documents(document(text.format(*"xab", 1)), document(text.format(*names, 2)))
+
+    assert difference.renamed == renamed

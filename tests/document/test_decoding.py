@@ -185,3 +185,14 @@ def test_the_nodes_modules_and_tensors_of_a_golden_are_counted_together(monkeypa
     else:
         with pytest.raises(GoldenFormatError, match=f"line 7: it has more than {most} nodes, modules and tensors"):
             decode(text, "g.yaml")
+
+
+@pytest.mark.parametrize("text", ['format: 3\nnames: "trac', "format: 3\ngraph: |\n  input x\n", "format: 3\nstate: {"])
+def test_a_golden_that_was_cut_off_is_told_as_such(text):
+    with pytest.raises(GoldenFormatError, match="it was cut off: its last line is not `end: true`"):
+        decode(text, "g.yaml")
+
+
+def test_a_golden_that_is_whole_and_no_yaml_is_told_by_its_fault():
+    with pytest.raises(GoldenFormatError, match="it is not YAML"):
+        decode('format: 3\nnames: "trac\nend: true\n', "g.yaml")

@@ -8,11 +8,14 @@ import pytest
 from pytest_fxgraph.errors import GoldenMissingError
 from pytest_fxgraph.gate.attempt import (
     GoldenAttempt,
+    attach_numeric_failure,
     attach_outcomes,
+    attach_properties,
     extract_outcomes,
     lacked_goldens_only,
     mark_missing,
 )
+from pytest_fxgraph.gate.inline_call import InlineCall
 from pytest_fxgraph.report.outcome import Outcome
 
 MISSING = GoldenMissingError("there is no golden")
@@ -117,3 +120,53 @@ def test_a_test_lacks_goldens_only_if_nothing_else_is_wrong(statuses, error, whe
     mark_missing(attempt, error or attempt.check_error, report)
 
     assert lacked_goldens_only(report) is expected
+
+
+def test_two_inline_goldens_of_one_line_are_told_apart_by_their_columns():
+    attempt, frame = GoldenAttempt(), sys._getframe()
+    first, second, unknown = (InlineCall("test_a.py", 3, end, None) for end in ((3, 20), (3, 50), None))
+
+    names = [attempt.show_inline("test_a.py:3", call, frame) for call in (first, second, first, unknown)]
+
+    assert names == ["test_a.py:3", "test_a.py:3:50", "test_a.py:3", "test_a.py:3"]
+    assert [*attempt.uncompared] == ["test_a.py:3", "test_a.py:3:50"]
+
+
+def test_properties_name_what_did_not_match_with_numbers_from_the_second_on():
+    attempt, report = GoldenAttempt(), SimpleNamespace(user_properties=[])
+    attempt.outcomes = [
+        Outcome("t", f"{n}.yaml", "ops", status, "h") for n, status in enumerate(("matched", "missing", "error"))
+    ]
+    attempt.numeric_failures.append(("equivalence", "they differ"))
+
+    attach_properties(attempt, report)
+
+    assert report.user_properties == [
+        *(("fx_golden", "1.yaml"), ("fx_level", "ops"), ("fx_status", "missing"), ("fx_headline", "h")),
+        *(("fx_golden.2", "2.yaml"), ("fx_level.2", "ops"), ("fx_status.2", "error"), ("fx_headline.2", "h")),
+        ("fx_equivalence", "they differ"),
+    ]
+
+
+class Failure(AssertionError):
+    """A failed check, with its section."""
+
+    check = "equivalence"
+
+    def __init__(self, message: str, section: str) -> None:
+        super().__init__(message)
+        self.section = section
+
+    def report_data(self, nodeid: str) -> dict[str, str]:
+        return {"nodeid": nodeid}
+
+
+@pytest.mark.parametrize(("section", "sections"), [("they differ\nmore", []), ("all", [("fx equivalence", "all")])])
+def test_a_failure_without_a_golden_has_a_section_where_that_tells_more_than_the_error(section, sections):
+    attempt, report = GoldenAttempt(), SimpleNamespace(sections=[], nodeid="t")
+
+    attach_numeric_failure(attempt, Failure("they differ\nmore", section), report)
+
+    assert report.sections == sections
+    assert attempt.numeric_failures == [("equivalence", "they differ")]
+    assert report.fxgraph_numeric_failures == [{"nodeid": "t"}]

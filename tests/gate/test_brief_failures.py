@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from fxcore import symbolic_trace
 from pytest_fxgraph import rewrite
 from pytest_fxgraph.equivalence.preparation import checked_modes
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.gate.brief_failures import LONGEST_SUMMARY, shorten_failure, summary_line
+from pytest_fxgraph.gate.brief_failures import (
+    LONGEST_SUMMARY,
+    shorten_failure,
+    summarize_failure,
+    summary_line,
+)
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.settings import LEVEL
 
@@ -88,3 +95,30 @@ def test_the_summary_is_short_and_obeyed_by_no_terminal():
     for length in (LONGEST_SUMMARY + 1, 500):
         assert summary_line("x" * length, []) == "x" * (LONGEST_SUMMARY - 3) + "..."
     assert summary_line("a\x1b[2J", []) == "a\\x1b[2J"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rewrite(branch, branch), "cannot trace"),  # our error
+        (lambda: checked_modes("nope"), "modes must name"),  # our line refuses a value
+        (lambda: type(LEVEL).read(3, None, "place"), "pytest's line"),  # a fault of ours
+        (lambda: branch("x"), "pytest's line"),  # the user's error
+    ],
+)
+def test_the_short_summary_begins_with_the_message_where_the_plugin_raised_it(call, message):
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call()
+    report = SimpleNamespace(longrepr=SimpleNamespace(reprcrash=SimpleNamespace(message="pytest's line")))
+
+    summarize_failure(report, caught.value, [])
+
+    assert report.longrepr.reprcrash.message.startswith(message)
+
+
+def test_a_report_without_a_place_of_the_failure_keeps_its_summary():
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        checked_modes("nope")
+
+    for longrepr in (None, "text", SimpleNamespace(reprcrash=None)):
+        summarize_failure(SimpleNamespace(longrepr=longrepr), caught.value, [])

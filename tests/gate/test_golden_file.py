@@ -51,6 +51,7 @@ def test_a_golden_of_the_test_in_another_folder_is_named(told, tmp_path):
         ["snapshots/tests/test_net/test_other.yaml"],
         ["snapshots/tests/test_other/test_net.yaml"],
         ["other/golden/test_net/test_net.yaml", "other/test_net.py"],  # the golden of another test file
+        ["tests/test_net/test_net.yaml", "test_net.py"],  # of another test file, in the golden folder `tests`
     ],
 )
 def test_other_files_are_no_golden_of_the_test(told, files):

@@ -242,3 +242,16 @@ def test_a_text_that_another_run_has_written_alike_is_written(tmp_path):
 
     assert (writes.errors, writes.refused) == ([], [])
     assert (tmp_path / "test_a.py").read_bytes() == first.rewritten({SECOND: NEG})
+
+
+def test_a_file_in_which_nothing_is_wanted_stays_and_the_next_is_written(writes, tmp_path):
+    (tmp_path / "test_b.py").write_bytes(SOURCE)
+    matched, wanted = outcome("a", FIRST, None), outcome("b", FIRST, NEG)
+    wanted.inline["file"] = "test_b.py"
+    writes.take(wanted)
+    writes.take(matched)
+
+    writes.write()
+
+    assert writes.written == ["1 inline golden of test_b.py"]
+    assert (tmp_path / "test_a.py").read_bytes() == SOURCE

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK, Gathering, LaunchedRank, gathering_of, launched_rank
+from pytest_fxgraph.goldens.lock import is_held
 
 TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "none",
@@ -32,6 +33,15 @@ TORCHRUN = {
 def test_a_launcher_tells_the_rank_and_its_command(environ, place):
     found = launched_rank(environ)
     assert (found.rank, found.size, found.command) == place
+
+
+@pytest.mark.parametrize(("local", "here"), [("2", 2), ("", 4), ("two", 4), (None, 4)])
+def test_the_number_of_ranks_on_this_machine_is_all_unless_the_launcher_tells_it(local, here):
+    environ = {**TORCHRUN, "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": local}
+
+    found = launched_rank({name: value for name, value in environ.items() if value is not None})
+
+    assert (found.size, found.here) == (4, here)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +123,11 @@ def test_ranks_on_several_machines_are_refused_where_they_would_write():
 def test_results_of_all_ranks_reach_rank_0_and_no_file_stays(launched, tmp_path):
     first, others = launched(0), [launched(1), launched(2)]
     assert os.environ["FXGRAPH_INSIDE_RANK"]
+    (folder,) = tmp_path.iterdir()
     for each in others:
+        assert is_held(folder / f"rank-{each.rank}")
         each.deliver({"rank": each.rank})
+        assert not is_held(folder / f"rank-{each.rank}")
     assert first.gather() == ({1: {"rank": 1}, 2: {"rank": 2}}, [])
     assert not list(tmp_path.iterdir())
     assert "FXGRAPH_INSIDE_RANK" not in os.environ

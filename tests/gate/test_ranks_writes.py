@@ -13,6 +13,7 @@ import torch
 
 from pytest_fxgraph import assert_graph_matches_golden
 from pytest_fxgraph.gate.ranks_writes import TestOutcome, gathered_goldens
+from pytest_fxgraph.goldens.files import golden_digest
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
 
@@ -276,3 +277,20 @@ def test_a_rank_compares_with_the_golden_of_the_fewest_ranks_that_it_is_among(ra
     pytester.makepyfile(test_ranks=test)
 
     pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_a_file_is_new_or_changed_and_has_the_digest_of_what_it_replaces(gather):
+    gathered, store = gather
+    store.write("test_x/test_f.yaml", "old")
+    store.write("test_x/test_f@ranks-1.yaml", "other")
+
+    found = gathered(outcome("a", expected_digest="compared"), outcome("b"), outcome("c"), outcome("c"))
+
+    assert {
+        each.outcome.golden.rpartition("/")[2]: (each.outcome.update, each.outcome.expected_digest)
+        for each in found.taken
+    } == {
+        "test_f.yaml": ("changed", "compared"),
+        "test_f@ranks-1.yaml": ("changed", golden_digest(b"other")),
+        "test_f@ranks-2-3.yaml": ("new", None),
+    }

@@ -11,6 +11,7 @@ import pytest
 from pytest_fxgraph.gate.collection import CollectionRecord
 from pytest_fxgraph.gate.run_end import RunEnd, run_record
 from pytest_fxgraph.gate.session import GoldenSession
+from pytest_fxgraph.report.outcome import Outcome
 
 ASKED, UNUSED = "golden/test_a/test_x.yaml", "golden/test_a/test_y.yaml"
 OF_A_FILE_NOT_RUN = "golden/test_b/test_z.yaml"
@@ -46,11 +47,13 @@ def collected(config):
 class Terminal:
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.colours: dict[str, str] = {}  # by line
 
     def ensure_newline(self) -> None: ...
 
-    def write_line(self, line: str, **_: bool) -> None:
+    def write_line(self, line: str, **colours: bool) -> None:
         self.lines.append(line)
+        self.colours[line] = " ".join(name for name, is_on in colours.items() if is_on)
 
 
 def end(config, collected) -> tuple[int, list[str]]:
@@ -176,3 +179,150 @@ def test_a_run_is_finished_if_its_tests_ran_and_nothing_broke_it_off(config, col
     config.options[option] = True
 
     assert run_record(config, collected, (), status).finished is finished
+
+
+@pytest.fixture
+def summary(config):
+    """Return a function that prints the summary of a run with results, outcomes and written goldens."""
+    config.options |= {"fx_unused": "ignore", "fx_received": False}
+    config.verbosity = 0
+    config.get_verbosity = lambda: config.verbosity
+
+    def printed(results=(), outcomes=(), **written) -> Terminal:
+        goldens, terminal = GoldenSession(config), Terminal()
+        goldens.results = {("test_a.py::test_x", str(number)): each for number, each in enumerate(results)}
+        goldens.outcomes = [*outcomes]
+        for name, paths in written.items():
+            setattr(goldens, name, paths)
+        RunEnd(goldens, None).pytest_terminal_summary(terminal)
+        return terminal
+
+    return printed
+
+
+@pytest.mark.parametrize(
+    ("results", "colour"),
+    [
+        (["matched"], "green"),
+        (["matched", "written"], "yellow"),
+        (["written"], "yellow"),
+        (["matched", "mismatch"], "red"),
+        (["written", "missing"], "red"),
+        (["refused"], "red"),
+    ],
+)
+def test_the_summary_has_the_colour_of_its_worst_result(summary, results, colour):
+    terminal = summary(results)
+
+    assert [terminal.colours[line] for line in terminal.lines] == [colour]
+
+
+def test_a_run_without_goldens_prints_no_summary(summary):
+    assert summary().lines == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("written", "fx: wrote 21 goldens; -v names them"),
+        ("written_received", "fx: wrote 21 received files; -v names them"),
+    ],
+)
+def test_up_to_20_written_files_are_named_and_more_are_counted(config, summary, name, words):
+    paths = [f"golden/{number}.yaml" for number in range(21)]
+
+    assert summary(**{name: paths[:20]}).lines[:20] == [f"fx: wrote {path}" for path in paths[:20]]
+    assert summary(**{name: paths}).lines[0] == words
+
+    config.verbosity = 1
+    assert summary(**{name: paths}).lines[:21] == [f"fx: wrote {path}" for path in paths]
+
+
+def differing(golden: str, cluster: str = "", **facts: Any) -> Outcome:
+    facts = {"command": f"pytest {golden}", "headline": f"headline of {golden}", **facts}
+    return Outcome("test_a.py::test_x", golden, "structure", "mismatch", cluster=cluster, **facts)
+
+
+def test_a_cause_of_several_goldens_is_told_once_the_most_frequent_first(summary):
+    outcomes = [
+        *(differing(f"a{number}", "few") for number in range(2)),
+        *(differing(f"b{number}", "many", inline={} if number == 0 else None) for number in range(3)),
+        *(differing("b1", "many"), differing("c", "alone"), differing("d"), differing("e")),
+    ]
+
+    lines = summary(outcomes=outcomes).lines
+
+    assert lines == [
+        "fx: 3 goldens differ in the same way (cluster many): headline of b0",
+        "fx: 2 goldens differ in the same way (cluster few): headline of a0",
+        "fx: accept the 2 golden files of cluster many with: pytest --fx-received; "
+        "fxgraph accept --golden-dir golden --cluster many",
+    ]
+
+
+def test_a_cause_of_inline_goldens_alone_has_no_command(summary):
+    outcomes = [
+        *(differing(f"a{number}", "inline", inline={}) for number in range(3)),
+        *(differing(f"b{number}", "files") for number in range(2)),
+    ]
+
+    lines = summary(outcomes=outcomes).lines
+
+    assert lines[-1].startswith("fx: accept the 2 golden files of cluster files with: ")
+    assert len(summary(outcomes=outcomes[:3]).lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "line"),
+    [
+        ([differing("a", is_alone=True)], "fx: next, if the new graph is right: pytest a"),
+        ([differing("a", is_alone=False)], "fx: next, if all graphs of the test are right: pytest a"),
+        (
+            [differing("a"), differing("b")],
+            "fx: next, look at each and decide: pytest --fx-received; fxgraph review --golden-dir golden",
+        ),
+        ([differing("a", command=""), differing("b", command="")], None),
+        ([differing("a", command=""), differing("b")], "fx: next, if the new graph is right: pytest b"),
+        ([Outcome("t", "a", "structure", "matched")], None),
+    ],
+)
+def test_the_next_step_is_the_one_that_most_open_goldens_need(summary, outcomes, line):
+    assert summary(outcomes=outcomes).lines == ([] if line is None else [line])
+
+
+def test_what_is_missing_is_written_by_one_command(summary):
+    outcomes = [Outcome("t", name, "structure", "missing", command=f"pytest {name}") for name in "ab"]
+
+    assert summary(outcomes=outcomes).lines == [
+        "fx: next, write what is missing: pytest --fx-update-golden --fx-update-only new"
+    ]
+
+
+@pytest.mark.parametrize("is_received", [True, False])
+def test_inline_goldens_have_a_command_each_where_received_files_are_kept(config, summary, is_received):
+    config.options["fx_received"] = is_received
+    outcomes = [
+        differing("a", inline={}),
+        differing("a2", inline={}, command="pytest a"),
+        differing("b"),
+        differing("c", inline={}, command=""),
+    ]
+
+    told = [line for line in summary(outcomes=outcomes).lines if "inline goldens" in line]
+
+    assert (
+        told
+        == ["fx: nothing is received for inline goldens; accept all goldens of the test with: pytest a"] * is_received
+    )
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, []), (8, ["fx: and 3 more clusters"])])
+def test_five_causes_are_told_and_more_are_counted(summary, count, more):
+    outcomes = [differing(f"{name}{number}", f"cluster{number}") for number in range(count) for name in "ab"]
+
+    lines = summary(outcomes=outcomes).lines
+
+    assert [line for line in lines if "in the same way" in line] == [
+        f"fx: 2 goldens differ in the same way (cluster cluster{number}): headline of a{number}" for number in range(5)
+    ]
+    assert lines[5:-1] == more

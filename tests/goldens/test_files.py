@@ -90,9 +90,10 @@ def test_a_received_file_lies_beside_its_golden():
     assert not is_received(GOLDEN)
 
 
+@pytest.mark.parametrize("cause", [{}, {"level": "ops", "cluster": "1a"}])
 @pytest.mark.parametrize("digest", [None, "0" * 64])
-def test_a_received_file_reads_back(digest):
-    received = Received(TEXT, digest)
+def test_a_received_file_reads_back(digest, cause):
+    received = Received(TEXT, digest, cause)
 
     assert read_received(write_received(received), "x") == received
 

@@ -329,3 +329,38 @@ def test_an_encoding_with_several_bytes_for_one_text_is_refused(encoding, source
 
     with pytest.raises(GoldenWriteError, match=words):
         InlineSource(source, "test_a.py").rewritten({end_of(call): TEXT})
+
+
+def source(*calls: str) -> InlineSource:
+    return InlineSource(
+        "\n".join(["def test_x(g):", *(f"    assert f == {call}" for call in calls)]).encode(), "test_a.py"
+    )
+
+
+def test_a_program_is_the_same_whatever_texts_its_calls_have_and_another_with_other_code():
+    program = source("g.inline()", "g.inline()").program
+
+    assert source('g.inline("""a""")', 'g.inline("b")').program == program
+    assert source("g.inline()").program != program
+    assert source('g.inline("a", level="ops")', "g.inline()").program != program
+    assert source("g.inline(TEXT)", "g.inline()").program != program
+    assert source("h.check('a', 1)").program != source("h.check('b', 1)").program
+
+
+def test_a_call_is_found_by_its_position_with_its_text():
+    found = source("g.inline()", 'g.inline("""\n        input x\n        return %x\n    """)')
+
+    ends = [found.find(None, 2, None), found.find(None, 3, "\n        input x\n        return %x\n    ")]
+    calls = [found.call_of(found.number_of(end)) for end in ends]
+    assert calls == [(ends[0], ""), (ends[1], "input x\nreturn %x\n")]
+
+
+def test_a_call_whose_end_is_unknown_or_elsewhere_is_found_by_its_line():
+    found = source('g.inline("a")', 'g.inline("b")')
+    end = found.find(None, 3, "b")
+
+    assert found.find((99, 1), 3, "b") == found.find(end, 3, "b") == found.find(end, 2, "b") == end
+    with pytest.raises(GoldenWriteError, match="is not the one that stands there"):
+        found.find(end, 3, "c")
+    with pytest.raises(GoldenWriteError, match="with a text of its own stands there"):
+        found.find(None, 2, "b")

@@ -354,3 +354,32 @@ def test_the_variants_of_a_golden_are_those_of_its_name_that_serve_ranks(store):
     assert rank_variants(store, golden) == {golden.with_name("test_f@ranks-1-2.yaml"): {1, 2}}
     assert rank_variants(store, golden, received=True) == {golden.with_name("test_f@ranks-3.yaml"): {3}}
     assert rank_variants(store, PurePosixPath("nowhere/test_f.yaml")) == {}
+
+
+def test_a_removed_golden_takes_the_folders_along_that_it_leaves_empty(store):
+    for name in ("a/b/c/one.yaml", "a/b/two.yaml", "three.yaml"):
+        store.write(name, "text")
+
+    assert store.remove("a/b/c/one.yaml") is True
+    assert not (store.root / "a/b/c").exists()
+    assert files_in(store) == ["a/b/two.yaml", "three.yaml"]
+
+    assert store.remove("a/b/two.yaml") is True
+    assert [path.name for path in store.root.iterdir()] == ["three.yaml"]
+
+    assert store.remove("three.yaml") is True
+    assert store.root.is_dir()  # which is the user's
+
+
+def test_a_golden_that_is_not_there_was_not_removed(store):
+    assert store.remove("a/b.yaml") is False
+
+
+def test_a_write_of_what_a_golden_holds_is_none(store):
+    assert store.write("a.yaml", "text") is True
+    before = (store.root / "a.yaml").stat()
+
+    assert store.write("a.yaml", "text") is False
+    assert (store.root / "a.yaml").stat().st_ino == before.st_ino
+    assert store.copy("a.yaml", "b.yaml") is True
+    assert store.copy("a.yaml", "b.yaml") is False

@@ -36,7 +36,8 @@ def _sharing(
         others = [path for path in members if path != owner]
         if not others:
             continue
-        named = ", ".join(others[:_MOST_NAMED]) + (f" and {len(others) - _MOST_NAMED} more" if others[3:] else "")
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        named = ", ".join(others[:_MOST_NAMED]) + more
         verb = f"share{'' if len(others) > 1 else 's'}"
         verb = f"now {verb}" if is_tied else f"no longer {verb}"
         kind = "tied" if is_tied else "untied"

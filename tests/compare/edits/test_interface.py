@@ -94,6 +94,17 @@ def test_other_values_of_other_results_belong_to_the_same_edit():
     assert {change.field for change in edit.changes} == {"args[0]", "value"}
 
 
+def test_other_values_of_inputs_and_nodes_do_not_belong_to_other_results():
+    before, after = (
+        f"%x = input x : {value}\n%a = f(%x)\n%b = g(%a)\n%d = builtins.print(%a, %b) ! io\nreturn {name} : {value}"
+        for name, value in (("%a", "int8[2]"), ("%b", "str"))
+    )
+
+    (edit,) = edits(before, after, "output")
+
+    assert {(change.subject, change.field) for change in edit.changes} == {("output", "args[0]"), ("output", "value")}
+
+
 def test_another_value_of_the_same_result_is_told():
     before, after = (f"%x = input x\n%a = f(%x)\nreturn %a : {value}" for value in ("int8[2]", "str"))
 

@@ -71,6 +71,12 @@ GRAPHS = {
         "return %c",
         ["print reads cos in place of exp"],
     ),
+    "an operator inserted before another that moved": (
+        "%x = input x\n%a = torch.exp(%x)\n%r = torch.relu(%a)\n%b = torch.sin(%r)\n%c = torch.cos(%b)\nreturn %c",
+        "%x = input x\n%n = torch.neg(%x)\n%a = torch.exp(%n)\n%b = torch.sin(%a)\n%c = torch.cos(%b)\n"
+        "%r = torch.relu(%c)\nreturn %r",
+        ["relu moved from after exp to after cos", "torch.neg inserted after input x"],
+    ),
     "two operators moved together": (
         "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\n%c = torch.cos(%b)\n%d = torch.tan(%c)\nreturn %d",
         "%x = input x\n%c = torch.cos(%x)\n%a = torch.exp(%c)\n%b = torch.sin(%a)\n%d = torch.tan(%b)\nreturn %d",

@@ -59,6 +59,7 @@ def tensors(*paths: str, tied: bool) -> tuple[StateRecord, ...]:
         (("a", "b"), False, "b no longer shares storage with a"),
         (("a", "b", "c"), True, "b, c now share storage with a"),
         (("a", "b", "c", "d"), False, "b, c, d no longer share storage with a"),
+        (("a", "b", "c", "d", "e"), True, "b, c, d and 1 more now share storage with a"),
         (("a", "b", "c", "d", "e", "f"), True, "b, c, d and 2 more now share storage with a"),
     ],
 )
