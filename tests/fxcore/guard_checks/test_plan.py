@@ -266,9 +266,9 @@ def test_a_write_to_other_state_moves_no_question(edit):
             self.register_buffer("other", torch.zeros(3))
 
         def forward(self, x):
-            y = x.relu()
+            calls = self.calls
             self.other.add_(1)
-            return y if fxcore.assume(self.calls.sum() > 2) else y + 1
+            return x if fxcore.assume(calls.sum() > 2) else x + 1
 
     assert places_of(CountsApart(), torch.ones(3), edit=edit) == {"entry": ["not bool(self.calls.sum() > 2)"]}
 
@@ -289,6 +289,23 @@ def test_state_of_a_called_module_is_asked_about_after_the_call():
         "entry": ["not bool(self.own.sum() > 0)"],
         "counts_calls": ["bool(self.counts.calls.sum() > 0)"],
     }
+
+
+@pytest.mark.parametrize("edit", [None, lambda graph: graph.eliminate_dead_code()])
+def test_state_that_a_call_writes_is_asked_about_after_the_call_also_where_no_node_reads_it(edit):
+    class ReadsFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.counts = Counts()
+
+        def forward(self, x):
+            calls = self.counts.calls
+            y = self.counts(x)
+            return y if fxcore.assume(calls.sum() > 0) else y + 1
+
+    places = places_of(ReadsFirst(), torch.ones(3), edit=edit, leaf_modules=("counts",))
+
+    assert places == {"counts": ["bool(self.counts.calls.sum() > 0)"]}
 
 
 def in_place(graph):
