@@ -191,10 +191,10 @@ def _asking_tracer(frame: FrameType, answer: Any) -> Any:
     return tracer
 
 
-def _training(module: nn.Module) -> bool:
+def _training(module: nn.Module) -> Any:
     attributes = vars(module)
     # A scripted module has it elsewhere.
-    value: Any = attributes["training"] if "training" in attributes else module.__getattr__("training")
+    value = attributes["training"] if "training" in attributes else module.__getattr__("training")
     tracer = _asking_tracer(sys._getframe(1), value)
     if tracer is not None:
         tracer.answers.note_training(module, value)

@@ -245,7 +245,9 @@ def _differences(expected: Any, obtained: Any, path: str) -> Iterator[str]:
         return
     parts, others = _parts(expected), _parts(obtained)
     if parts is None or others is None:
-        if type(expected) in (int, float, bool, str) and expected != obtained and expected == expected:
+        is_plain = type(expected) in (int, float, bool, str)
+        # NaN agrees with NaN.
+        if is_plain and expected != obtained and (expected == expected or obtained == obtained):
             yield f"{path} is {expected!r} in eager, {obtained!r} in the graph"
         return
     if parts.keys() != others.keys():

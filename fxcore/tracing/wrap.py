@@ -73,7 +73,9 @@ def wrapped_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def record(tracer: Any, args: Any, kwargs: Any) -> Any:
         proxy = tracer.create_proxy("call_function", function, args, kwargs)
-        proxy.node.meta["is_wrapped"] = True
+        # A trace with an example returns plain values, such as None, as they are.
+        node = proxy.node if isinstance(proxy, SymbolicValue) else next(reversed(tracer.graph.nodes))
+        node.meta["is_wrapped"] = True
         return proxy
 
     return called_on_proxies(function, record)

@@ -97,7 +97,7 @@ class _Recorder(Interpreter):
     """Runs a graph and copies values. Inputs are copied when the part begins, because later nodes may write to them."""
 
     def __init__(self, gm: GraphModule, inputs: list[Node], outputs: list[Node], begin: Node) -> None:
-        super().__init__(gm, garbage_collect_values=False)
+        super().__init__(gm, garbage_collect_values=False)  # the inputs are read when the part begins
         self._inputs, self._outputs, self._begin = inputs, outputs, begin
         self._has_begun = False
         self.values: dict[Node, Any] = {}

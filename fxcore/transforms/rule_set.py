@@ -164,7 +164,7 @@ class RuleSet(RewritingPass):
             behind = overload_behind(node.target)
             targets = dict.fromkeys((node.target, behind, getattr(behind, "overloadpacket", node.target)))
             found = [entry for target in targets for entry in self._found((node.op, target), node)]
-        return sorted(found, key=operator.itemgetter(0)) if len(found) > 1 else found
+        return sorted(found, key=operator.itemgetter(0))
 
     def _found(self, key: Hashable, node: Node) -> list[tuple[int, Rule]]:
         entries = self._index.get(key)

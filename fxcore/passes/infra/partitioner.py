@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 
 from fxcore.graph_module import GraphModule
@@ -158,7 +159,7 @@ class CapabilityBasedPartitioner:
         """Return partitions of supported nodes. No partition depends on itself through another partition."""
         growth = self._grown()
         for partition in growth.partitions.values():
-            partition.nodes = dict(sorted(partition.nodes.items(), key=lambda item: item[1] or 0, reverse=True))
+            partition.nodes = dict(sorted(partition.nodes.items(), key=operator.itemgetter(1), reverse=True))
         self._keep_items_with_their_tuple(growth)
         proposed = [each for each in growth.partitions.values() if each.size() > 0]
         return proposed if self.allows_single_node_partition else list(filter(self._pays, proposed))
@@ -167,16 +168,11 @@ class CapabilityBasedPartitioner:
         growth = PartitionGrowth(self.graph_module.graph.nodes)
         submodules = dict(self.graph_module.named_modules())
         started = 0
-        is_settled = True
         for node_order, node in enumerate(reversed(self.graph_module.graph.nodes)):
             if self.operator_support.is_node_supported(submodules, node):
                 growth.start(started, node, node_order)
                 _merge(growth, [started, *self._candidates(growth, node)])
                 started += 1
-                is_settled = False
-            elif not is_settled and not self.skip_horizontal_fusion:  # so there is a partition
-                # After a round without a merge, the next round merges nothing either, until there is a new partition.
-                is_settled = not _merge(growth, growth.numbers_in_order())
         return growth
 
     def _candidates(self, growth: PartitionGrowth, node: Node) -> list[int]:
@@ -213,23 +209,20 @@ class CapabilityBasedPartitioner:
     def remove_bookend_non_compute_ops(self, partitions: list[Partition]) -> None:
         """Remove nodes that compute nothing from the beginning and the end of their partition."""
         for partition in partitions:
-            removed: set[Node] = set()
-            leads_in = self._transparency(partition, removed, lambda node: node.all_input_nodes)
-            leads_out = self._transparency(partition, removed, lambda node: node.users)
-            for node in partition.nodes:
-                if self._computes_nothing(node) and (leads_in(node) or leads_out(node)):
-                    removed.add(node)
-            for node in removed:
+            leads_in = self._transparency(partition, lambda node: node.all_input_nodes)
+            leads_out = self._transparency(partition, lambda node: node.users)
+            nodes = [node for node in partition.nodes if self._computes_nothing(node)]
+            for node in [node for node in nodes if leads_in(node) or leads_out(node)]:
                 partition.remove_node(node)
 
     def _transparency(
-        self, partition: Partition, removed: set[Node], following: Callable[[Node], Iterable[Node]]
+        self, partition: Partition, following: Callable[[Node], Iterable[Node]]
     ) -> Callable[[Node], bool]:
         """Return a function: does nothing in the partition compute from a node on, towards `following`?"""
         known: dict[Node, bool] = {}
 
         def is_transparent(node: Node) -> bool:
-            if node not in partition.nodes or node in removed or node.op == "placeholder":
+            if node not in partition.nodes or node.op == "placeholder":
                 return True
             if node not in known:
                 known[node] = self._computes_nothing(node) and all(is_transparent(each) for each in following(node))
@@ -245,15 +238,13 @@ class CapabilityBasedPartitioner:
         return self.fuse_partitions(self.propose_partitions(), prefix=prefix)
 
 
-def _merge(growth: PartitionGrowth, numbers: list[int]) -> bool:
-    """Merge as many of `numbers` as possible into the first; return whether anything was merged."""
+def _merge(growth: PartitionGrowth, numbers: list[int]) -> None:
+    """Merge as many of `numbers` as possible into the first. A pair that is refused once stays refused."""
     into, *others = dict.fromkeys(numbers)
-    merged = False
     for other in others:
         result = growth.try_merge(into, other)
         if result is not None:
-            into, merged = result, True
-    return merged
+            into = result
 
 
 def _function_name(node: Node) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import GuardError
+from fxcore.guided.answers import Messages, has_marks
 
 ITEMS = [1.0, 2.0, 3.0, 4.0]
 
@@ -290,3 +292,55 @@ def test_random_numbers_are_never_equal():
         return x * (2 if fxcore.assume(torch.rand(()) >= 0) and fxcore.assume(torch.rand(()) >= 0) else 1)
 
     assert len(fxcore.symbolic_trace(drawn, example_inputs=(X,)).graph.guards) == 2
+
+
+class Recording:
+    """Stands for a tracer, and returns what it is asked to record."""
+
+    def create_node(self, *call):
+        return call
+
+
+def proxy_of(value, node):
+    return SimpleNamespace(example=value, node=node)
+
+
+def written(template, *nodes):
+    return ("call_method", "format", (template, *nodes), {})
+
+
+ROWS, COLUMNS = proxy_of(3, "rows"), proxy_of(4, "columns")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (lambda made: "no value", "no value"),
+        (lambda made: made.part(ROWS, "{}"), written("{}", "rows")),
+        (
+            lambda made: f"{made.part(ROWS, '{:}')} x {made.part(COLUMNS, '{:>2}')}!",
+            written("{} x {:>2}!", "rows", "columns"),
+        ),
+        (lambda made: "{%d}" % made.number(ROWS), written("{{{}}}", "rows")),  # noqa: UP031 - the case of this test
+        (lambda made: f"{made.number(ROWS)} {made.part(COLUMNS, '{!r}')}", written("{} {!r}", "rows", "columns")),
+        # The text of another value came before, and no assertion took it.
+        (lambda made: made.part(ROWS, "{}") and made.part(COLUMNS, "{}"), written("{}", "columns")),
+        # Not the text that was written: reversed, cut, or without a part.
+        (lambda made: (made.part(ROWS, "{}") + made.part(COLUMNS, "{}"))[::-1], "43"),
+        (lambda made: f"{made.part(ROWS, '{}')} rows"[:2], "3"),
+        (lambda made: made.part(ROWS, "{}").replace("3", "three"), "three"),
+    ],
+)
+def test_a_node_writes_a_text_anew_if_it_is_the_text_that_was_made(text, expected):
+    made = Messages(Recording())
+
+    assert made.argument(text(made)) == expected
+    assert made.argument("the next") == "the next"
+
+
+def test_a_text_with_a_value_has_marks():
+    made = Messages(Recording())
+
+    assert not has_marks("3 rows")
+    assert has_marks(f"{made.part(ROWS, '{}')} rows")
+    assert has_marks("%d rows" % made.number(ROWS))  # noqa: UP031 - the case of this test

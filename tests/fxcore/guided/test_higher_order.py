@@ -873,3 +873,42 @@ def test_a_question_about_a_value_that_a_loop_makes_is_no_guard():
 
     assert guards_of(graph_module) == []
     assert torch.equal(graph_module(torch.ones(3)), torch.full((3,), 8.0))
+
+
+def count_of(x):
+    return torch.cond(x.sum() > 0, lambda x: x.shape[0] + 1, lambda x: x.shape[0], (x,))
+
+
+def test_a_number_that_a_branch_returns_is_another_in_another_branch():
+    graph_module = fxcore.symbolic_trace(lambda x: x * count_of(x), example_inputs=torch.ones(3))
+
+    assert guards_of(graph_module) == []
+    assert torch.equal(graph_module(torch.ones(3)), torch.full((3,), 4.0))
+    assert torch.equal(graph_module(-torch.ones(4)), torch.full((4,), -4.0))
+    with pytest.raises(TraceError, match="cannot be used as inputs to control flow"):
+        fxcore.symbolic_trace(lambda x: x if count_of(x) > 3 else -x, example_inputs=torch.ones(3))
+
+
+def test_the_error_of_a_branch_that_the_example_takes_is_raised_as_it_is():
+    def wrong(x):
+        return torch.cond(x.sum() > 0, lambda x: x @ torch.ones(5), lambda x: x.sum(), (x,))
+
+    with pytest.raises(RuntimeError, match="inconsistent tensor size") as caught:
+        fxcore.symbolic_trace(wrong, example_inputs=torch.ones(3))
+    assert not isinstance(caught.value, TraceError)
+
+
+@pytest.mark.parametrize("read", [lambda kept: kept, lambda kept: kept.shape[0], lambda kept: kept.dtype])
+def test_nothing_of_a_value_that_a_branch_made_leaves_it(read):
+    def leaking(x):
+        kept = []
+
+        def keeping(x):
+            kept.append(x * 2)
+            return x + 1
+
+        y = torch.cond(x.sum() > 0, keeping, lambda x: x - 1, (x,))
+        return y, read(kept[0])
+
+    with pytest.raises(TraceError, match="was made in a function that a higher-order operator calls, and is used"):
+        fxcore.symbolic_trace(leaking, example_inputs=torch.ones(3))

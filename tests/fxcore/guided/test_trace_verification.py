@@ -11,7 +11,14 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import GuardError, TraceError, VerificationError
-from fxcore.guided.trace_verification import FreeSizes, verify_trace
+from fxcore.guided.trace_verification import (
+    FreeSizes,
+    _differences,
+    _other_sizes,
+    _other_values,
+    _resized,
+    verify_trace,
+)
 
 
 def test_the_sizes_that_stayed_free_are_told():
@@ -169,3 +176,94 @@ def test_an_example_that_eager_or_the_guards_refuse_raises_their_error():
 
 def test_a_graph_without_a_free_size_says_so():
     assert str(FreeSizes({}, {})) == "no size of an input is free"
+
+
+@dataclass
+class Output:
+    value: object
+
+
+ONES, NAN, INF = torch.ones(2), torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.inf])
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "told"),
+    [
+        (ONES, torch.ones(2), None),
+        (ONES, ONES + 1e-5, None),
+        (ONES, ONES + 1e-3, "output has other values in the graph than in eager"),
+        (ONES * 1000, ONES * 1000 + 0.05, None),
+        (ONES.half(), ONES.half() + 5e-3, None),
+        (ONES.bfloat16(), ONES.bfloat16() + 2e-2, None),
+        (ONES * 1j, ONES * 1j, None),
+        (ONES * 1j, ONES * 2j, "output has other values in the graph than in eager"),
+        (NAN, NAN.clone(), None),
+        (NAN, ONES, "output has other values in the graph than in eager"),
+        (INF, INF.clone(), None),
+        (INF, -INF, "output has other values in the graph than in eager"),
+        (torch.tensor([1, 2]), torch.tensor([1, 2]), None),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), "output has other values in the graph than in eager"),
+        (torch.ones(0), torch.ones(0), None),
+        (torch.ones(2, device="meta"), torch.zeros(2, device="meta"), None),
+        (ONES, ONES.double(), "output is torch.float32 of shape [2] in eager, torch.float64 of shape [2] in the graph"),
+        (ONES, torch.ones(3), "output is torch.float32 of shape [2] in eager, torch.float32 of shape [3] in the graph"),
+        (3, 3, None),
+        (3, 4, "output is 3 in eager, 4 in the graph"),
+        (True, False, "output is True in eager, False in the graph"),
+        ("a", "b", "output is 'a' in eager, 'b' in the graph"),
+        (math.nan, math.nan, None),
+        (math.nan, 1.0, "output is nan in eager, 1.0 in the graph"),
+        (None, 3, None),
+        (ONES, None, None),
+        ((1, 2), [1, 2], None),
+        ([1, [2, 3]], [1, [2, 4]], "output[1][1] is 3 in eager, 4 in the graph"),
+        ([1, 2], [1], "output has the parts ['[0]', '[1]'] in eager, ['[0]'] in the graph"),
+        ({"a": 1}, {"a": 2}, "output['a'] is 1 in eager, 2 in the graph"),
+        ({"a": 1}, {"b": 1}, "output has the parts [\"['a']\"] in eager, [\"['b']\"] in the graph"),
+        (Output([1]), Output([2]), "output.value[0] is 1 in eager, 2 in the graph"),
+        (Output(1), Output(1), None),
+        (nn.ReLU(), nn.Tanh(), None),
+        (Output, int, None),
+    ],
+)
+def test_the_first_difference_of_two_results_is_told(expected, obtained, told):
+    assert next(_differences(expected, obtained, "output"), None) == told
+
+
+def test_sizes_are_changed_together_and_then_alone():
+    inputs = ((torch.ones(2, 3), torch.ones(3), torch.ones(0, 5), 7), {})
+
+    assert list(_other_sizes(inputs)) == [
+        {("0", 0): 3},
+        {("0", 0): 4},
+        {("0", 1): 4, ("1", 0): 4},
+        {("0", 1): 6, ("1", 0): 6},
+        {("0", 1): 4},
+        {("1", 0): 4},
+    ]
+
+
+def test_inputs_of_other_sizes_hold_the_values_of_the_example():
+    x = torch.arange(1.0, 7).reshape(2, 3).requires_grad_()
+    meta, empty = torch.ones(2, device="meta"), torch.ones(0)
+
+    (same, *others), _ = _resized(((x, meta, empty, 5), {}), {})
+    (larger, *_), _ = _resized(((x,), {}), {("0", 0): 40})
+
+    assert others == [meta, empty, 5]
+    assert sorted(same.flatten().tolist()) == [1, 2, 3, 4, 5, 6]
+    assert not torch.equal(same, x)
+    assert (larger.shape, set(larger.flatten().tolist())) == ((40, 3), {1, 2, 3, 4, 5, 6})
+    assert same.requires_grad
+    assert larger.requires_grad
+
+
+def test_other_values_are_half_as_large_and_whole_numbers_stay():
+    numbers, meta = torch.tensor([1, 2]), torch.ones(2, device="meta")
+
+    (halved, whole, kept, number), _ = _other_values(((torch.tensor([2.0, 4.0]), numbers, meta, 5), {}))
+
+    assert sorted(halved.tolist()) == [1.0, 2.0]
+    assert sorted(whole.tolist()) == [1, 2]
+    assert kept is meta
+    assert number == 5

@@ -45,6 +45,19 @@ def test_values_that_leave_for_good_do_no_harm():
     assert is_convex([nodes["relu"], nodes["neg"]])
 
 
+def test_a_reader_between_that_leads_nowhere_back_does_no_harm():
+    def with_reader(x):
+        a = torch.relu(x)
+        aside = torch.tanh(torch.exp(a))
+        return torch.neg(a), aside
+
+    nodes = nodes_of(with_reader)
+
+    assert list(nodes) == ["x", "relu", "exp", "tanh", "neg", "output"]
+    assert is_convex([nodes["relu"], nodes["neg"]])
+    assert not is_convex([nodes["relu"], nodes["tanh"]])
+
+
 def matches(fx, program, pattern, replacement):
     traced = fx.symbolic_trace(program)
     found = fx.replace_pattern(traced, pattern, replacement)
@@ -127,6 +140,7 @@ def test_nothing_is_mapped_where_something_differs():
     (anchor,), found = anchors_and_match(lambda x: torch.relu(torch.add(x, 1)))
 
     assert not found.extend(anchor, nodes_of(lambda x: torch.relu(torch.add(x, 2)))["relu"])
+    assert not found.extend(anchor, nodes_of(lambda x: torch.relu(torch.sub(x, 1)))["relu"])
     assert found.nodes_map == {}
     assert found.operations() == []
 

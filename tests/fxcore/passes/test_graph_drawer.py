@@ -95,17 +95,18 @@ def test_the_line_of_source_is_shown_if_asked_for():
     assert "y = self.norm(self.conv(x)) * self.weight" in text
 
 
-def test_nodes_of_one_buffer_stand_in_a_box():
+@pytest.mark.parametrize(("count", "is_boxed"), [(1, False), (2, True)])
+def test_nodes_of_one_buffer_stand_in_a_box(count, is_boxed):
     def draw(fx, drawer):
         gm = fx.symbolic_trace(lambda x: torch.relu(x) + 1)
         for node in gm.graph.nodes:
             if node.op == "call_function":
-                node.meta["buf_meta"] = SimpleNamespace(name="buf0", n_origin=2)
+                node.meta["buf_meta"] = SimpleNamespace(name="buf0", n_origin=count)
         return drawer(gm, "boxed").get_dot_graph().to_string()
 
     text = draw(fxcore, FxGraphDrawer)
 
-    assert "subgraph cluster_buf0" in text
+    assert ("subgraph cluster_buf0" in text) == is_boxed
     assert text == draw(torch.fx, theirs.FxGraphDrawer)
 
 

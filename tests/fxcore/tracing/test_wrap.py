@@ -166,3 +166,22 @@ def test_public_functions_of_a_module_are_recorded_and_nothing_else():
     module.public, module._private, module.number = torch.add, torch.mul, 3
 
     assert ids_of_functions(module) == {id(torch.add)}
+
+
+@wrap
+def negate(x):
+    x.neg_()
+
+
+def test_a_function_that_returns_nothing_becomes_a_call_with_an_example_too():
+    def negated(x):
+        y = torch.relu(x)
+        negate(y)
+        return y + 1
+
+    graph_module = fxcore.symbolic_trace(negated, example_inputs=torch.ones(2))
+
+    (call,) = [node for node in graph_module.graph.nodes if node.name == "negate"]
+    assert call.meta["is_wrapped"]
+    assert torch.equal(graph_module(torch.ones(2)), torch.zeros(2))
+    assert torch.equal(fxcore.symbolic_trace(graph_module)(torch.ones(2)), torch.zeros(2))

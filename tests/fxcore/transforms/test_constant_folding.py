@@ -126,6 +126,16 @@ def test_large_values_and_nodes_that_are_named_stay():
     assert list(named.state_dict()) == ["folded_mul_1"]
 
 
+@pytest.mark.parametrize(("most", "is_folded"), [(None, True), (17, True), (16, True), (15, False), (0, False)])
+def test_a_value_of_just_the_limit_is_folded(most, is_folded):
+    gm = traced(lambda model, x: x + (model.table + model.other))
+
+    result = FoldConstants(max_bytes=most)(gm)
+
+    assert result.modified == is_folded
+    assert ("its value takes 16 bytes" in str(result.report)) == (not is_folded)
+
+
 def random_program(seed):
     """Return a function of four tensors that computes, takes views and writes, at random."""
 

@@ -331,3 +331,18 @@ def test_a_rule_that_computes_with_a_symbolic_size_in_another_way_is_refused_in_
 
     with pytest.raises(PassError, match=f"cannot decompose 'silu': {words}; use run_decompositions"):
         DecomposeOperators({aten.silu.default: rule})(gm)
+
+
+@pytest.mark.parametrize(
+    ("key", "model", "reason"),
+    [
+        (nn.ReLU, lambda x: F.relu(x), "relu: it calls torch.nn.functional.relu; the rule is for ReLU, which"),
+        (nn.ReLU, lambda x: x.relu(), "relu: it calls the method relu; the rule is for ReLU, which"),
+        (F.relu, nn.Sequential(nn.ReLU()), "0: it calls ReLU; the rule is for torch.nn.functional.relu, which"),
+        ("relu", nn.Sequential(nn.ReLU()), "0: it calls ReLU; the rule is for the method relu, which"),
+    ],
+)
+def test_another_spelling_of_an_operator_with_a_rule_is_told(key, model, reason):
+    report = Decompose({key: lambda x: x.clamp(min=0)})(fxcore.symbolic_trace(model)).report
+
+    assert [str(each) for each in report.left] == [f"{reason} computes the same"]

@@ -72,3 +72,29 @@ def test_several_ends_come_as_a_tuple_and_nodes_can_be_given(gm):
 def test_what_cannot_be_extracted_is_told(gm, starts, ends, words):
     with pytest.raises(PassArgumentError, match=words):
         extract_between(gm, starts, ends, example())
+
+
+def test_a_value_inside_that_is_also_a_start_is_an_input_and_none_is_made_twice(gm):
+    gm.eval()
+
+    part = extract_between(gm, ["x", "relu"], ["mul"], example())
+
+    assert part.input_names == ("relu", "exp")
+    torch.testing.assert_close(part.graph_module(*part.inputs), part.expected)
+
+
+def test_an_input_that_is_written_before_the_part_begins_is_as_of_the_beginning():
+    def function(x):
+        y = torch.relu(x)
+        z = torch.exp(x)
+        y.add_(1)
+        return (y * z).sum()
+
+    x = torch.ones(3)
+
+    part = extract_between(fxcore.symbolic_trace(function), ["relu", "exp"], ["sum_1"], x)
+
+    assert part.input_names == ("relu", "exp")
+    assert torch.equal(part.inputs[0], torch.full((3,), 2.0))
+    assert torch.equal(part.graph_module(*part.inputs), function(x))
+    assert part.graph_module.training

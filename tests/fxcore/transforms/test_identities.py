@@ -92,3 +92,41 @@ def test_a_sequence_with_modules_is_no_identity():
 
     assert [node.target for node in result.graph_module.graph.find_nodes(op="call_module")] == ["0"]
     assert not result.report.left
+
+
+DROPOUTS = [
+    (function, name, default)
+    for functions, name, default in [
+        ((F.dropout, F.dropout1d, F.dropout2d, F.dropout3d), "training", True),
+        ((F.alpha_dropout, F.feature_alpha_dropout), "training", False),
+        ((torch.dropout, torch.alpha_dropout, torch.feature_dropout, torch.ops.aten.dropout.default), "train", None),
+    ]
+    for function in functions
+]
+
+
+@pytest.mark.parametrize(("function", "name", "default"), DROPOUTS, ids=lambda each: getattr(each, "__name__", each))
+def test_every_spelling_of_dropout_goes_by_its_rate_and_its_mode(function, name, default):
+    def stays(*args, **kwargs):
+        graph = fxcore.Graph()
+        graph.output(graph.call_function(function, (graph.placeholder("x"), *args), kwargs))
+        result = RemoveIdentities()(fxcore.GraphModule(nn.Module(), graph))
+        return bool(result.graph_module.graph.find_nodes(op="call_function", target=function))
+
+    assert stays(0.5, True)
+    assert not stays(0.5, False)
+    assert not stays(0.0, True)
+    assert stays(p=0.5, **{name: True})
+    assert not stays(p=0.5, **{name: False})
+    assert not stays(p=0.0, **{name: True})
+    if default is not None:
+        assert stays() == stays(0.5) == default
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout]
+)
+def test_every_layer_of_dropout_goes_by_its_rate_and_its_mode(layer):
+    assert not RemoveIdentities()(fxcore.symbolic_trace(nn.Sequential(layer(0.5)))).modified
+    assert RemoveIdentities()(fxcore.symbolic_trace(nn.Sequential(layer(0.5)).eval())).modified
+    assert RemoveIdentities()(fxcore.symbolic_trace(nn.Sequential(layer(0.0)))).modified

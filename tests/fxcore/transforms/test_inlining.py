@@ -214,3 +214,49 @@ def test_a_tensor_that_the_trace_of_a_submodule_found_is_kept():
 
     assert [node.op for node in made.graph.nodes if node.op == "call_module"] == []
     assert torch.equal(made(torch.zeros(3)), outside * 2)
+
+
+class Shares(nn.Module):
+    """Multiplies by a weight of its own, and by a weight that another block may share."""
+
+    def __init__(self):
+        super().__init__()
+        self.own, self.shared = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return torch.relu(x * self.own) * self.shared
+
+
+class SharesWithModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Shares(), Shares()
+        self.second.shared = self.first.shared
+
+    def forward(self, x):
+        return self.second(self.first(x)) + self.second.own
+
+
+def test_attributes_that_only_the_operations_read_move_along():
+    gm = fxcore.symbolic_trace(SharesWithModel())
+
+    made = Outline(("first",))(gm).graph_module
+
+    inside = {node.target for node in made.first_outlined.graph.nodes if node.op == "get_attr"}
+    assert inside == {"first.own"}
+    x = torch.randn(4)
+    assert torch.equal(made(x), gm(x))
+
+
+def test_a_module_that_cannot_be_one_call_holds_no_other_back():
+    gm = fxcore.symbolic_trace(nn.Sequential(Shares(), Shares()))
+    nodes = {node.name: node for node in gm.graph.nodes}
+    with gm.graph.inserting_after(nodes["relu"]):
+        outside = gm.graph.call_function(torch.neg, (nodes["relu"],))
+    nodes["mul_1"].replace_input_with(nodes["relu"], outside)
+    gm.recompile()
+
+    result = Outline(("0", "1"))(gm)
+
+    assert result.report.changed == ("1",)
+    assert [each.name for each in result.report.left] == ["0"]

@@ -180,3 +180,16 @@ def test_a_graph_without_such_nodes_comes_back_itself():
     gm = traced()
 
     assert Instrument(ValueGuard, where=lambda node: False)(gm).graph_module is gm
+
+
+@pytest.mark.parametrize("watcher", [ValueGuard, Timing])
+def test_watchers_of_inputs_stand_behind_all_inputs(watcher):
+    gm = fxcore.symbolic_trace(lambda x, y, z: x + y * z)
+
+    made = Instrument(watcher, where=lambda node: node.op == "placeholder")(gm).graph_module
+
+    made.graph.lint()
+    ops = [node.op for node in made.graph.nodes]
+    calls = 3 if watcher is ValueGuard else 6
+    assert ops == ["placeholder"] * 3 + ["call_module"] * calls + ["call_function"] * 2 + ["output"]
+    assert made(1.0, 2.0, 3.0) == 7.0

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 import fxcore
 from fxcore.errors import PassArgumentError
 from fxcore.transforms import Calls, Rule, RuleSet
+from fxcore.transforms.rule_effects import effects_of_graph
 from pytest_fxgraph import check_transform
 
 NEGATED = Rule(lambda x: torch.neg(torch.neg(x)), lambda x: x * 1, name="negated")
@@ -186,3 +187,26 @@ def test_a_value_that_would_be_computed_from_itself_stays():
 
     assert dict(result.report.left) == {"relu": "a value that the replacement reads depends on its result"}
     assert not result.modified
+
+
+@pytest.mark.parametrize(
+    ("function", "aliases"),
+    [
+        (lambda x, y: x.view(-1), {(0, 0)}),
+        (lambda x, y: x.expand_as(y), {(0, 0)}),
+        (lambda x, y: x.add_(y), {(0, 0)}),
+        (lambda x, y: x + y, set()),
+        (lambda x, y: (y, x), {(0, 1), (1, 0)}),
+        (lambda x, y: x.view(-1).t(), {(0, 0)}),
+    ],
+)
+def test_results_share_memory_with_the_inputs_that_they_view_or_write(function, aliases):
+    assert effects_of_graph(fxcore.symbolic_trace(function).graph).aliases == aliases
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [(lambda x, y: x.add_(y), {0}), (lambda x, y: torch.add(x, x, out=y), {1}), (lambda x, y: x.view(-1) + y, set())],
+)
+def test_the_written_inputs_are_known(function, written):
+    assert effects_of_graph(fxcore.symbolic_trace(function).graph).written == written

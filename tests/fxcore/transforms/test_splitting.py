@@ -95,3 +95,28 @@ def test_parameters_that_calls_read_by_themselves_count_once():
     made = split_by_size(fxcore.symbolic_trace(Reads()), parameters=4)
 
     assert sizes(made) == [3, 1]
+
+
+def test_parts_are_numbered_from_zero_and_answers_are_asked_in_order():
+    gm = fxcore.symbolic_trace(lambda x: torch.neg(torch.relu(torch.exp(x))))
+    asked = []
+
+    made = split_by(gm, lambda node: asked.append(node.name) or node.name == "relu")
+
+    assert asked == ["exp", "relu", "neg"]
+    assert [node.target for node in made.graph.find_nodes(op="call_module")] == ["submod_0", "submod_1", "submod_2"]
+
+
+def test_the_first_answer_may_be_none():
+    gm = fxcore.symbolic_trace(lambda x: torch.neg(torch.relu(x)))
+
+    assert sizes(split_by(gm, lambda node: None)) == [2]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"), [(19, [1, 1, 1]), (20, [1, 1, 1]), (39, [1, 1, 1]), (40, [2, 1]), (60, [3])]
+)
+def test_a_part_is_full_at_its_limit_of_parameters(parameters, expected):
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)))
+
+    assert sizes(split_by_size(gm, parameters=parameters)) == expected

@@ -166,3 +166,24 @@ def test_nodes_that_compute_nothing_stay_between_nodes_that_compute_and_leave_th
     partitioner.remove_bookend_non_compute_ops(partitions)
 
     assert sorted(node.name for node in partition.nodes) == ["add", "getitem_1", "relu"]
+
+
+def test_inputs_that_are_supported_are_part_of_a_partition():
+    gm = fxcore.symbolic_trace(lambda x: torch.add(torch.relu(x), 1))
+    support = create_op_support(lambda submodules, node: node.op != "output")
+    partitioner = CapabilityBasedPartitioner(
+        gm, support, non_compute_ops=["torch.relu"], allows_single_node_partition=True
+    )
+
+    (partition,) = partitions = partitioner.propose_partitions()
+    assert [node.name for node in partition.nodes] == ["x", "relu", "add"]
+    partitioner.remove_bookend_non_compute_ops(partitions)
+
+    assert [node.name for node in partition.nodes] == ["x", "add"]
+
+
+def test_items_whose_tuple_is_made_elsewhere_are_no_partition():
+    gm = fxcore.symbolic_trace(lambda x: torch.max(x, 0)[1])
+    support = create_op_support(lambda submodules, node: node.target is operator.getitem)
+
+    assert CapabilityBasedPartitioner(gm, support, allows_single_node_partition=True).propose_partitions() == []

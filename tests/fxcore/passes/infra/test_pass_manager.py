@@ -9,7 +9,13 @@ from torch import nn
 import fxcore
 from fxcore.errors import PassError
 from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.pass_manager import PassManager, pass_result_wrapper, this_before_that_pass_constraint
+from fxcore.passes.infra.pass_manager import (
+    PassManager,
+    check_schedule,
+    pass_result_wrapper,
+    solve_schedule,
+    this_before_that_pass_constraint,
+)
 
 
 def replace(gm, old, new):
@@ -173,3 +179,55 @@ def test_a_constraint_speaks_of_its_two_passes_in_the_wrong_order_alone():
 
     assert [may_run(first, second), may_run(second, first)] == [True, False]
     assert all(may_run(*pair) for pair in [(first, other), (other, first), (second, other), (other, second)])
+
+
+def other_pass(module):
+    return PassResult(module, False)
+
+
+ADD_FIRST = this_before_that_pass_constraint(add_to_mul, mul_to_div)
+
+
+def test_a_pass_or_constraint_that_is_added_after_a_run_is_put_in_order(gm):
+    by_pass = PassManager([mul_to_div], [ADD_FIRST])
+    by_constraint = PassManager([mul_to_div, add_to_mul])
+    by_pass(gm)
+    by_constraint(gm)
+
+    by_pass.add_pass(add_to_mul)
+    by_constraint.add_constraint(ADD_FIRST)
+    by_pass(gm)
+    by_constraint(gm)
+
+    assert by_pass.passes == by_constraint.passes == [add_to_mul, mul_to_div]
+
+
+def test_an_order_that_was_found_valid_stays(gm):
+    order = [add_to_mul, mul_to_div, other_pass]
+    manager = PassManager(order, [ADD_FIRST])
+    manager.validate_constraints()
+
+    manager(gm)
+
+    assert manager.passes == order
+
+
+def test_a_constraint_is_not_asked_about_a_pass_and_itself():
+    def refuses_all(first, second):
+        return False
+
+    check_schedule([add_to_mul], refuses_all)
+    with pytest.raises(PassError, match=r"at index 0 and .* at index 0 in pass list"):
+        check_schedule([add_to_mul, mul_to_div], refuses_all)
+    assert solve_schedule([add_to_mul, add_to_mul], [refuses_all]) == [add_to_mul, add_to_mul]
+
+
+def test_the_passes_in_a_circle_are_named_and_no_others(gm):
+    constraints = [ADD_FIRST, this_before_that_pass_constraint(mul_to_div, add_to_mul)]
+
+    with pytest.raises(PassError) as caught:
+        solve_schedule([other_pass, add_to_mul, mul_to_div], constraints)
+
+    assert "add_to_mul" in str(caught.value)
+    assert "mul_to_div" in str(caught.value)
+    assert "other_pass" not in str(caught.value)

@@ -12,7 +12,7 @@ import fxcore
 from fxcore.errors import PassArgumentError
 from fxcore.interop import from_torch, on_torch_graphs
 from fxcore.passes.dialect.common.cse_pass import CSEPass
-from fxcore.passes.infra.working_copy import RewritingPass, rebuilt, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, free_name, keep_hooks, rebuilt, working_copy
 from fxcore.transforms.decomposition import Decompose
 from fxcore.transforms.identities import RemoveIdentities
 
@@ -128,3 +128,42 @@ def test_a_read_of_an_attribute_that_a_pass_removed_goes_if_nobody_uses_it():
     made.add_submodule("0", nn.ReLU())
 
     assert not rebuilt(made).graph.find_nodes(op="get_attr")
+
+
+def test_a_read_of_an_attribute_stays_if_it_is_used_or_there():
+    made = working_copy(fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2))))
+    call = made.graph.find_nodes(op="call_module")[0]
+    with made.graph.inserting_before(call):
+        made.graph.get_attr("0.bias")
+        weight = made.graph.get_attr("0.weight")
+    call.replace_all_uses_with(weight)
+    made.graph.erase_node(call)
+
+    again = rebuilt(made)
+
+    assert [node.target for node in again.graph.find_nodes(op="get_attr")] == ["0.bias", "0.weight"]
+
+
+def test_attributes_that_hooks_may_read_come_along():
+    source, made = (fxcore.symbolic_trace(nn.ReLU()) for _ in range(2))
+    given = {"note": "mine", "table": {1: 2}, "_in_spec": 1, "_out_spec": 2}
+    left = {"_private": 3, "function": print, "constant": torch.ones(1)}
+    for name, value in (given | left | {"known": "theirs"}).items():
+        vars(source)[name] = value
+    made.known = "own"
+
+    keep_hooks(made, source)
+
+    assert {name: vars(made)[name] for name in given} == given
+    assert not any(name in vars(made) for name in left)
+    assert made.known == "own"
+
+
+@pytest.mark.parametrize(
+    ("wish", "name"), [("free", "free"), ("a.b-c", "a_b_c"), ("taken", "taken_2"), ("layer.0", "layer_0_1")]
+)
+def test_a_free_name_has_the_next_number(wish, name):
+    root = nn.Module()
+    root.taken = root.taken_1 = root.layer_0 = 1
+
+    assert free_name(root, wish) == name

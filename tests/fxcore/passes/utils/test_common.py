@@ -50,3 +50,13 @@ def test_graphs_are_compared_by_their_nodes_and_wiring():
     assert compare_graphs(first, graph_of(lambda a, b: torch.relu(a) + b))
     assert not compare_graphs(first, graph_of(lambda a, b: torch.neg(a) + b))
     assert not compare_graphs(first, graph_of(lambda a, b: torch.relu(a) + a))
+
+
+def test_a_part_of_a_graph_is_not_the_graph():
+    def graph_of(function):
+        return fxcore.symbolic_trace(function).graph
+
+    part = graph_of(lambda x, y: torch.relu(x) + y)
+
+    assert not compare_graphs(part, graph_of(lambda x, y: torch.neg(torch.relu(x) + y)))
+    assert not compare_graphs(part, graph_of(lambda x, y: torch.relu(torch.neg(x)) + y))

@@ -144,3 +144,25 @@ def test_a_node_that_is_erased_is_refused():
 
     with pytest.raises(AssertionError, match="add has been removed from owning graph; it cannot be fused"):
         fuse_as_graphmodule(gm, nodes, "fused")
+
+
+def test_values_that_leave_the_nodes_are_outputs_unless_a_table_holds_their_readers():
+    gm = fxcore.symbolic_trace(Model())
+    nodes = named(gm, "add", "linear")
+
+    alone = fuse_as_graphmodule(gm, nodes, "alone")
+    with_all_readers = fuse_as_graphmodule(gm, nodes, "all", dict.fromkeys(gm.graph.nodes))
+
+    assert ([str(each) for each in alone[1]], [str(each) for each in alone[2]]) == (["a", "b"], ["linear"])
+    assert with_all_readers[2] == ()
+
+
+def test_the_call_of_a_fused_part_has_the_metadata_of_its_result():
+    gm = fxcore.symbolic_trace(lambda x: torch.neg(torch.relu(x)) + 1)
+    (neg,) = named(gm, "neg")
+    neg.meta["note"] = "kept"
+
+    fuse_by_partitions(gm, [dict.fromkeys(named(gm, "relu", "neg"))])
+
+    (call,) = gm.graph.find_nodes(op="call_module")
+    assert call.meta["note"] == "kept"
