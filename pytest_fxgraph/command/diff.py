@@ -44,8 +44,9 @@ class _Pair(NamedTuple):
 
     def section(self) -> str:
         """Return the difference of two graphs as text."""
-        if self.documents is None or self.difference is None or self.obtained is None:
-            return ""
+        assert self.documents is not None
+        assert self.difference is not None
+        assert self.obtained is not None
         return full_section(self.difference, *self.documents, golden=self.obtained.name)
 
     def lines(self) -> list[str]:

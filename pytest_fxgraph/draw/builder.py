@@ -208,7 +208,7 @@ def _changed_field(node: MergedNode, is_told: Collection[str]) -> str:
 
     Wiring and shapes are left out, because they are drawn. So is the configuration of a module of another class.
     """
-    if node.status != "changed" or node.expected is None or node.obtained is None:
+    if node.status != "changed":
         return ""
     found: list[str] = []
     for fact in node.facts:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.documents import document
-from pytest_fxgraph.command.golden_source import looks_like_a_revision
+from pytest_fxgraph.command.golden_source import content_of, looks_like_a_revision, read_bytes
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.errors import GoldenError
 
 RELU = encode(document("%x = input x\n%a = torch.relu(%x)\nreturn %a"))
 GELU = encode(document("%x = input x\n%a = torch.gelu(%x)\nreturn %a"))
@@ -154,3 +155,33 @@ def test_a_file_without_permission_is_told_with_the_reason(capsys, monkeypatch):
 
     assert status == 2
     assert err.endswith("permission denied; make it readable, or give another file\n")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(GoldenError, match="is a directory; make it readable, or give another file"):
+        read_bytes(tmp_path)
+
+
+def test_content_that_git_lacks_is_told_with_the_name():
+    with pytest.raises(GoldenError, match=r"cannot read HEAD:a\.yaml: git does not give its content; try `git fsck`"):
+        content_of("0" * 40, "HEAD:a.yaml")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_a_file_with_the_name_of_a_revision_is_read_itself(capsys, repository):
+    repository.joinpath("HEAD:a.yaml").write_text(GELU)
+
+    assert "torch.gelu" in run(capsys, "show", "HEAD:a.yaml")[1]
+
+
+def test_a_folder_with_the_name_of_a_golden_is_none(capsys, repository):
+    (repository / "golden" / "test_é" / "test_c.yaml").mkdir()
+
+    assert run(capsys, "diff", "HEAD:golden", "golden") == (0, "", "")
+
+
+def test_a_file_is_read_up_to_one_byte_above_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.command.golden_source.MOST_BYTES", 10)
+    (tmp_path / "large").write_bytes(b"x" * 20)
+
+    assert read_bytes(tmp_path / "large") == b"x" * 11

@@ -294,6 +294,8 @@ def changed_line(before: str, after: str) -> str:
         ("torch.sum(%x, 1)", "torch.sum(%x, 1, keepdim=True)", "keepdim nothing → True"),
         ("torch.roll(%x, (2, 2))", "torch.roll(%x, (1, 1))", "args[1] 2 → 1"),
         ("torch.roll(%x, 2, dims=1)", "torch.roll(%x, 3, dims=0)", "args[1] 2 → 3, +1 more"),
+        ("torch.roll(%x, (2, 2))", "torch.roll(%x, (1, 2))", "args[1] (2, 2) → (1, 2)"),
+        ("torch.roll(%x, (1, 2))", "torch.roll(%x, (2, 2))", "args[1] (1, 2) → (2, 2)"),
         ("torch.exp(%x)", "torch.log(%x)", ""),  # the label tells it
     ],
 )
@@ -515,3 +517,83 @@ def test_one_box_of_a_module_gets_no_second_box_for_being_unchanged(modules, lab
     picture = picture_of(document(text), document(text.replace("torch.exp", "torch.log")), title="")
 
     assert labels_of(picture, "unchanged") == labels
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("parameter float32[2]", "parameter float32[3, 4]", f"tensor 2 → 3{TIMES}4"),
+        ("parameter float32[2]", "parameter int8[2]", "tensor parameter float32[2] → parameter int8[2]"),
+        ("parameter float32[2]", "parameter lazy", "tensor parameter float32[2] → parameter lazy"),
+        ("parameter lazy", "parameter float32[2]", "tensor parameter lazy → parameter float32[2]"),
+    ],
+)
+def test_a_changed_tensor_is_told_by_its_shapes_where_these_differ(before, after, line):
+    text = "%x = input x\n%w = get w\n%a = torch.mul(%x, %w)\n%b = torch.mul(%a, %w)\nreturn %b"
+    graphs = [document(text, state=(StateRecord("w", *each.split(" ", 1)),)) for each in (before, after)]
+
+    assert [node.change for node in picture_of(*graphs, title="").nodes if node.status] == [line]
+
+
+def test_an_unchanged_tensor_is_told_with_its_reader_although_another_value_is_read():
+    before = (
+        "%x = input x\n%w = get fc.weight : float32[2]\n%b = torch.neg(%x)\n%a = torch.mul(%x, %w)\nreturn (%a, %b)"
+    )
+
+    picture = picture_of(document(before), document(before.replace("mul(%x", "mul(%b")), title="")
+
+    assert tree(picture) == ["x", "b", "a", "output"]
+    assert Fact("reads fc.weight", "float32[2]", "float32[2]") in picture.nodes[2].facts
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value"),
+    [("", " : float32[2]", "2"), (" : float32[2]", "", ""), (" : float32[2]", " : float32[2]", "2")],
+)
+def test_a_shape_that_one_graph_knows_is_no_change(before, after, value):
+    graphs = [
+        document(f"%x = input x\n%a = torch.{name}(%x){shape}\nreturn %a")
+        for name, shape in (("neg", before), ("exp", after))
+    ]
+
+    assert picture_of(*graphs, title="").nodes[1].value == value
+
+
+def test_a_place_is_relative_to_the_module_around_and_says_nothing_twice():
+    text = (
+        "%x = input x\n%s = get scale\n%a = torch.mul(%x, %s) @ enc\n%b = self.enc.mlp.act(%a) @ enc\n"
+        "%c = self.shared.fc(%b) @ enc\n%d = torch.mul(%c, %s)\n%e = self.net.head(%d)\nreturn %e"
+    )
+    without = text.replace("%e = self.net.head(%d)\nreturn %e", "return %d")
+    places = [
+        {node.name: node.place for node in picture_of(*map(document, graphs), title="").nodes}
+        for graphs in ((text,), (text, without))
+    ]
+
+    expected = {"x": "", "s": "", "a": "", "b": "mlp.act", "c": "shared.fc", "d": "", "output": ""}
+    assert {name: places[0][name] for name in expected} == expected
+    assert [(node.label, node.place) for node in picture_of(document(text), title="").nodes[1:2]] == [("scale", "")]
+    assert places[1]["e"] == "net.head"
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_another_node_of_the_golden_keeps_an_edited_block_apart():
+    before = blocks(20).replace("%b7 = torch.exp", "%b7 = torch.cos")
+
+    edited = picture_of(document(before), document(blocks(20, changed=range(20))), title="")
+
+    assert labels_of(edited, "repeated") == [
+        f"{TIMES}7, 6 more: layers.1 .. layers.6",
+        f"{TIMES}12, 11 more: layers.9 .. layers.19",
+    ]
+
+
+@pytest.mark.parametrize(("last", "is_folded"), [("", False), ("%e = torch.neg(%d)\n", True)])
+def test_a_graph_of_40_nodes_is_folded(last, is_folded):
+    result = "%e" if last else "%d"
+    text = blocks(12).replace("return %c11", f"%d = torch.neg(%c11)\n{last}return {result}")
+
+    picture = picture_of(document(text), title="")
+
+    assert len(picture.nodes) == 39 + is_folded
+    assert bool(labels_of(picture, "repeated")) is is_folded

@@ -143,3 +143,40 @@ def test_one_golden_is_accepted_by_its_command_and_several_by_their_cluster(fold
     (annotation,) = found(folders, *(outcome(f"{n}.yaml", cluster="abc123") for n in range(count)))
 
     assert annotation.lines == lines
+
+
+def test_the_first_change_with_a_line_gives_the_place_and_lines_begin_at_1(folders):
+    changes = ({"file": "model.py", "line": None}, {"file": None, "line": 2}, {"file": "model.py", "line": 4})
+    (annotation,) = found(folders, Outcome("t", "g.yaml", "structure", "mismatch", changes=changes))
+
+    assert annotation.place == ("src/model.py", 4)
+    assert folders.place("other.py", 0, folders.rootdir) == ("other.py", 1)
+
+
+@pytest.mark.parametrize("source", ["model.py", "model.py:nine: z", ":9: z", ""])
+def test_a_failure_without_a_line_stands_at_the_test(folders, source):
+    failure = NumericFailure("tests/test_net.py::test_net", "they differ", "", source=source)
+
+    assert found(folders, failures=[failure])[0].place == ("tests/test_net.py", 7)
+
+
+def test_ten_annotations_are_all_that_there_are():
+    assert len([*github_commands([Annotation("golden", "t", ("m",), ("f", 1), "k")] * 10)]) == 10
+
+
+@pytest.mark.parametrize(("length", "end"), [(3_000, "mm"), (3_001, "mm ...")])
+def test_a_message_on_github_has_a_limit(length, end, monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.report.annotations._LONGEST_MESSAGE", 3_000)
+
+    (command,) = github_commands([Annotation("golden", "t", ("m" * length,), ("f", 1), "k")])
+
+    assert command.endswith(end)
+
+
+def test_the_code_quality_report_is_indented_by_one():
+    text = code_quality_text(
+        [Annotation("golden", "t", ("m",), ("f", 1), "k"), Annotation("golden", "t", (), None, "k")]
+    )
+
+    assert text.startswith('[\n {\n  "description": "t: m",\n')
+    assert len(json.loads(text)) == 1

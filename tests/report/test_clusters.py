@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.documents import document
 from fixtures.edits import difference_of, edit
+from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.report.clusters import Cause, cause_parts, chosen_cluster, cluster_key, clustered
 
@@ -76,3 +77,32 @@ def test_one_edit_is_one_cause_however_many_blocks_a_model_has():
     assert cluster_key(difference_of([deep]), "a") != cluster_key(difference_of([deep, edit("other")]), "b")
     assert cluster_key(difference_of([deep]), "a") != cluster_key(difference_of([deep], rest=1), "b")
     assert cluster_key(difference_of([edit("one")]), "a") != cluster_key(difference_of([edit("other")]), "b")
+
+
+def test_a_cluster_is_chosen_by_key_in_any_case_or_by_its_number():
+    clusters = clustered([Cause("a", "one", cluster="abc"), Cause("b", "two", cluster="2d")])
+
+    assert [chosen_cluster(clusters, choice) for choice in ("ABC", "1", "2", "2D")] == [
+        *(clusters[0], clusters[0], clusters[1], clusters[1]),
+    ]
+    assert {chosen_cluster(clusters, choice) for choice in ("0", "3", "", "-1", "1" * 50)} == {None}
+
+
+def test_names_of_inputs_tell_causes_apart_and_names_of_nodes_do_not():
+    def key(subject: str, where: str) -> str:
+        return cluster_key(Difference("structure", (Change("signature", "added", subject, where),)), "g")
+
+    assert key("input", "x") != key("input", "y")
+    assert key("note", "x") != key("note", "y")
+    assert key("break", "x") != key("break", "y")
+    assert key("node", "x") == key("node", "y")
+
+
+def test_a_difference_that_is_not_listed_in_full_is_a_cause_of_its_own():
+    changes = (Change("operators", "added", "node", "a"),)
+
+    def parts(omitted: int, in_edits: int, golden: str) -> tuple[object, ...]:
+        return cause_parts(Difference("structure", changes, omitted=omitted, omitted_in_edits=in_edits), golden)
+
+    assert parts(1, 1, "a") == parts(1, 1, "b") == parts(0, 0, "c")
+    assert parts(2, 1, "a") != parts(2, 1, "b")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fixtures.edits import difference_of, edit
-from pytest_fxgraph.compare.difference import Edit, Site
+from pytest_fxgraph.compare.difference import Change, Edit, Site
 from pytest_fxgraph.report.edit_text import describe_edit, edits_headline, place_of_edit
 
 LONGEST = 119
@@ -66,3 +66,45 @@ def test_a_change_everywhere_has_no_place():
 
     assert describe_edit(everywhere) == "batch 2 -> 4 everywhere"
     assert describe_edit(replace(everywhere, kind="argument")) == "batch 2 -> 4 everywhere at graph_0"
+
+
+def test_a_line_is_as_long_as_it_may_be_with_its_places():
+    made = edit("F.gelu -> nn.GELU", ["a", "b"])
+    whole = "F.gelu -> nn.GELU at 2 places: a, b"
+
+    assert describe_edit(made, len(whole)) == whole
+    assert describe_edit(made, len(whole) - 1) == "F.gelu -> nn.GELU at 2 places"
+
+
+@pytest.mark.parametrize(
+    ("places", "key", "words"),
+    [
+        (["enc.0", "enc.1", "dec.4"], (), "2 blocks added at 2 places: enc, dec"),
+        (["enc.0", "enc.1"], (), "2 blocks added at enc"),
+        (["0", "1"], (), "2 blocks added"),
+        (["enc.0", "enc.1"], ("x", "runs"), "2 blocks added at 2 places: enc.0, enc.1"),
+        (["enc.0", "enc.1"], ("runs", "x", "runs"), "2 blocks added at enc"),
+    ],
+)
+def test_edits_of_blocks_name_the_modules_around_the_blocks(places, key, words):
+    assert describe_edit(Edit("block", "2 blocks added", tuple(map(Site, places)), (), key)) == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "sites", "place"),
+    [
+        ("replaced", (Site("mlp", ("a",), ("act_1",)),), "%act_1: in mlp"),
+        ("inserted", (Site("mlp", (), ("act_1",)),), "in mlp"),
+        ("replaced", (Site("mlp", ("a",), ("act_1",)), Site("fc", ("b",), ("act_2",))), "in mlp"),
+        ("replaced", (Site("mlp", ("a",), ("act_1", "act_2")),), "in mlp"),
+        ("replaced", (Site("mlp", ("a",), ()),), "in mlp"),
+        ("replaced", (Site("mlp", ("a",), ("relu",)),), "in mlp"),  # the text has this name
+        ("replaced", (Site("mlp.act", ("a",), ("mlp_act",)),), "in mlp"),  # so has the place
+        ("replaced", (), "in mlp"),
+    ],
+)
+def test_the_node_of_an_edit_is_named_where_it_is_one_and_says_something_new(kind, sites, place):
+    change = Change("operators", "changed", "node", "act", scope="mlp")
+
+    assert place_of_edit(Edit(kind, "relu -> gelu", sites, (change,))) == place
+    assert place_of_edit(Edit(kind, "relu -> gelu", sites, ())) == place.partition("in mlp")[0].removesuffix(": ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.report.folding import blocks_of, folded
+from pytest_fxgraph.report.folding import blocks_of, folded, folded_blocks
 
 
 def eps(where: str, obtained: str = "1e-06") -> Change:
@@ -143,3 +143,52 @@ def test_a_change_joins_one_of_the_8_latest_groups_like_it(between, others):
     groups = folded([rewired(100, "%a_100", "%b_1"), *apart, rewired(101, "%a_101", "%b_1")])
 
     assert len(groups[0].others) == others
+
+
+def test_changes_of_the_same_blocks_stand_together():
+    def change(name: str, block: str, subject: str = "node") -> Change:
+        return Change("arguments", "changed", subject, name, "config.p", "1", "2", scope=block)
+
+    changes = [change("a", f"layers.{n}") for n in range(3)]
+    changes += [change(f"layers.{n}.fc", "", "module") for n in range(3)]
+    changes += [change("head.fc", "", "module"), change("tail", "")]
+
+    blocks = folded_blocks(changes)
+
+    assert [each.blocks for each in blocks] == [("layers.0", "layers.1", "layers.2"), (), ()]
+    assert [[group.change.where for group in each.changes] for each in blocks] == [
+        *(["a", "layers.0.fc"], ["head.fc"], ["tail"]),
+    ]
+
+
+def test_modules_around_modules_are_not_named_twice():
+    changes = [
+        Change("arguments", "changed", "module", f"layers.{n}.fc", "config.p", "1", "2", scope=f"layers.{n}")
+        for n in range(3)
+    ]
+
+    (group,) = folded(changes)
+
+    assert group.describe_other_places() == "same change at 2 more places: layers.1.fc, layers.2.fc"
+
+
+@pytest.mark.parametrize(
+    ("field", "subject", "count"), [("args[1]", "node", 1), ("name", "node", 2), ("order", "node", 2), ("", "code", 2)]
+)
+def test_names_order_and_lines_of_code_are_told_each_by_itself(field, subject, count):
+    changes = [Change("cosmetic", "changed", subject, f"a_{n}", field, "1", "2") for n in range(2)]
+
+    assert len(folded(changes)) == count
+
+
+def test_calls_of_modules_fold_by_the_paths_of_the_modules():
+    calls = [
+        Change(
+            "operators", "added", "node", f"fc_{n}", obtained=f"self.layers.{n}.fc(%x_{n})", operator=f"layers.{n}.fc"
+        )
+        for n in range(3)
+    ]
+
+    (group,) = folded(calls)
+
+    assert group.others == ["fc_1", "fc_2"]

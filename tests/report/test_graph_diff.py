@@ -7,6 +7,7 @@ import random
 import pytest
 
 from fixtures.documents import document, node
+from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 from pytest_fxgraph.report import graph_diff
@@ -191,3 +192,101 @@ def test_a_diff_of_graphs_that_were_respelled_has_the_text_of_the_golden():
     diff = GraphDiff(expected, obtained, difference.alignment)
 
     assert "- %a = %x.relu()" in diff.lines()
+
+
+@pytest.mark.parametrize("keeps_names", [False, True])
+def test_a_renamed_node_is_a_difference_where_names_count(keeps_names):
+    lines = GraphDiff(document(CHAIN), document(CHAIN.replace("%b", "%bb")), keeps_names=keeps_names).lines()
+
+    changed = ["- %b = g(%a)", "+ %bb = g(%a)", "- %c = h(%b)", "+ %c = h(%bb)"]
+    assert [line for line in lines if line[0] in "+-"] == (changed if keeps_names else [])
+    assert len(lines) == 9 if keeps_names else 7
+
+
+def test_a_replaced_node_has_its_own_name_and_a_new_node_none_that_is_taken():
+    replaced = document(CHAIN.replace("%b = g", "%bb = gg").replace("h(%b)", "h(%bb)"))
+    before = document("%x = input x\n%a = f(%x)\nreturn %a")
+    after = document("%x = input x\n%a = new(%x)\n%a_1 = f(%a)\nreturn %a_1")
+
+    assert "+ %bb = gg(%a)" in GraphDiff(document(CHAIN), replaced).lines()
+    assert GraphDiff(before, after).lines() == [
+        *("  input x", "+ %a_1 = new(%x)", "- %a = f(%x)", "+ %a = f(%a_1)", "  return %a"),
+    ]
+
+
+def test_lines_behind_lines_of_one_graph_are_found():
+    diff = GraphDiff(document(CHAIN), document(CHAIN.replace("%b = g(%a)\n", "").replace("%b", "%a")))
+
+    assert [line for line in diff.hunks([(1, "node", "c")]) if line[0] in "+-"] == [
+        *("- %b = g(%a)", "- %c = h(%b)", "+ %c = h(%a)"),
+    ]
+
+
+def test_lines_of_one_graph_stand_first_where_they_begin_it():
+    before, after = document("%w = get w\n%x = input x\nreturn %x"), document("%x = input x\nreturn %x")
+
+    assert GraphDiff(before, after).lines()[1:] == ["  input x", "  return %x"]
+    assert GraphDiff(before, after).lines()[0][0] == "-"
+    assert GraphDiff(after, before).lines()[0][0] == "+"
+
+
+def test_an_input_is_found_by_its_name_for_callers():
+    before, after = (document(f"%x_1 = input x = {default}\n%x = f(%x_1)\nreturn %x") for default in "12")
+
+    assert GraphDiff(before, after).hunks([(0, "input", "x")])[:2] == [
+        *("- input x as %x_1 = 1", "+ input x as %x_1 = 2"),
+    ]
+    assert GraphDiff(before, after).hunks([(0, "input", "x_1")]) == []
+
+
+def test_a_changed_module_stands_without_its_neighbours():
+    modules = [
+        tuple(ModuleRecord(name, "torch.nn.Linear", (("size", size if name == "b" else "1"),)) for name in "abc")
+        for size in "12"
+    ]
+    before, after = (document("%x = input x\nreturn %x", modules=each) for each in modules)
+
+    diff = GraphDiff(before, after)
+    assert diff.hunks([(0, "module", "b")]) == ["- b: torch.nn.Linear(size=1)", "+ b: torch.nn.Linear(size=2)"]
+    assert [line[0] for line in diff.lines("module")] == [" ", "-", "+", " "]
+
+
+def inner_graphs(*operators: str) -> list[ModuleRecord]:
+    graphs = [document(f"%y = input y\n%z = {operator}(%y)\nreturn %z") if operator else None for operator in operators]
+    return [ModuleRecord(f"sub{place}", "fxcore.GraphModule", graph=graph) for place, graph in enumerate(graphs)]
+
+
+def test_graphs_inside_several_modules_have_hunks_beside_the_outer_graph():
+    outer = "%x = input x\n%a = {}(%x)\n%b = self.sub0(%a)\n%c = self.sub1(%b)\nreturn %c"
+    before = document(outer.format("f"), modules=tuple(inner_graphs("neg", "sin")))
+    after = document(outer.format("g"), modules=tuple(inner_graphs("exp", "cos")))
+
+    hunks = GraphDiff(before, after).hunks([(0, "node", "sub0/z"), (0, "node", "a"), (1, "node", "sub1/z")])
+
+    assert [line for line in hunks if line[0] in "+-"] == [
+        *("- %a = f(%x)", "+ %a = g(%x)", "- %z = neg(%y)", "+ %z = exp(%y)", "- %z = sin(%y)", "+ %z = cos(%y)"),
+    ]
+
+
+def test_a_graph_inside_one_of_the_modules_has_no_hunk():
+    outer = "%x = input x\n%a = self.sub0(%x)\n%b = self.sub1(%a)\nreturn %b"
+    before = document(outer, modules=tuple(inner_graphs("neg", "sin")))
+    after = document(outer, modules=tuple(inner_graphs("", "cos")))
+
+    assert GraphDiff(before, after).hunks([(0, "node", "sub0/z")]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "places"),
+    [
+        (Change("arguments", "changed", "node", "a", expected_node="b"), [(0, "node", "b"), (1, "node", "a")]),
+        (Change("operators", "added", "node", "a"), [(1, "node", "a")]),
+        (Change("operators", "removed", "node", "a"), [(0, "node", "a")]),
+        (Change("wiring", "changed", "output", "output"), [(0, "node", "output"), (1, "node", "output")]),
+        (Change("signature", "added", "input", "x"), [(1, "input", "x")]),
+        (Change("arguments", "added", "module", "fc", node="c"), [(1, "module", "fc"), (1, "node", "c")]),
+        (Change("cosmetic", "changed", "code", "line 3"), []),
+    ],
+)
+def test_the_lines_of_a_change_are_those_of_its_graphs(change, places):
+    assert [*places_of(change)] == places

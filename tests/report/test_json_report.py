@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
+from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.report.json_report import RunReport, json_text, read_record
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.run_record import RunRecord
@@ -61,3 +64,29 @@ def test_one_command_accepts_all_goldens_of_a_cause_in_files():
         "update t.py:3": "all goldens of its test",
     }
     assert report.commands_for([one, inline]) == {"update a": "", "update t.py:3": "all goldens of its test"}
+
+
+def test_failed_goldens_are_put_together_by_cause_the_largest_cause_first():
+    def outcome(golden: str, cluster: str = "", status: str = "mismatch", nodeid: str = "t") -> Outcome:
+        return Outcome(nodeid, golden, "exact", status, cluster=cluster)
+
+    outcomes = [outcome("a"), outcome("b"), outcome("c", "K"), outcome("d", status="matched"), outcome("e", "K")]
+    report = RunReport("", RECORD, [*outcomes, outcome("a", nodeid="u"), outcome("f", status="updated")])
+
+    assert [[each.golden for each in cause] for cause in report.failed_by_cause()] == [["c", "e"], ["a"], ["b"]]
+    assert report.failed_by_cause()[1][0].nodeid == "t"
+
+
+@pytest.mark.parametrize("found", ["true", "2", "null", '"1"'])
+def test_a_report_of_another_format_is_refused(tmp_path, found):
+    path = tmp_path / "fx.json"
+    path.write_text(json_text(RunReport("", RECORD)).replace('"format": 1', f'"format": {found}'))
+
+    with pytest.raises(ReportError, match=r"its format is .*, and this release reads 1"):
+        read_record(path)
+
+
+def test_the_place_of_an_inline_golden_is_left_out():
+    outcomes = [OUTCOME, replace(OUTCOME, inline={"path": "t.py"})]
+
+    assert [each["inline"] for each in json.loads(json_text(RunReport("", RECORD, outcomes)))["outcomes"]] == [None, {}]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError, asdict
+from dataclasses import FrozenInstanceError, asdict, replace
 
 import pytest
 
@@ -59,3 +59,18 @@ def test_terms_survive_json(budget):
     terms = Terms("cost", normalize=True, budget=budget)
 
     assert Terms.from_dict(json.loads(json.dumps({**terms.to_dict(), "later": 1}))) == terms
+
+
+def test_an_outcome_knows_its_file_its_failure_and_its_cause():
+    outcomes = {
+        status: Outcome("t", "g", "exact", status, "h", cluster="K")
+        for status in ("matched", "updated", "mismatch", "missing", "error", "refused")
+    }
+
+    assert [status for status, outcome in outcomes.items() if outcome.has_failed] == [
+        *("mismatch", "missing", "error", "refused"),
+    ]
+    assert outcomes["mismatch"].cause == {"level": "exact", "headline": "h", "cluster": "K"}
+    assert replace(outcomes["mismatch"], terms={"level": "ops"}).cause["level"] == "ops"
+    places = ({}, {"inline": {}}, {"row": {}}, {"inline": {}, "row": {}})
+    assert [replace(outcomes["mismatch"], **place).is_file for place in places] == [True, False, False, False]

@@ -35,3 +35,9 @@ def test_a_list_and_a_count_say_how_many_are_left_out():
 
 def test_columns_stand_below_each_other():
     assert aligned([("name", "n"), ("a", "10")]) == ["name   n", "a     10"]
+
+
+def test_each_sort_of_command_of_a_log_is_escaped_alone():
+    assert printable("::error::b") == "\\x3a:error::b"
+    assert printable("##[error]f") == "\\x23#[error]f"
+    assert printable("a::b # [c]") == "a::b # [c]"

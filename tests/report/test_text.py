@@ -6,14 +6,16 @@ import pytest
 
 from fixtures.documents import document
 from fixtures.edits import difference_of, edit
-from pytest_fxgraph.compare.difference import Change, Difference, Site
+from pytest_fxgraph.compare.difference import Change, Difference, Edit, Site
 from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.report.graph_diff import places_of
 from pytest_fxgraph.report.text import (
     LONGEST_HEADLINE,
     MOST_LINES,
     full_section,
     headline,
     leading_changes,
+    lines_of_edit,
     other_torch_remark,
     short_lines,
 )
@@ -442,3 +444,132 @@ def test_the_likeliest_cause_leads_whatever_stands_before_it():
 
     for number, likeliest in enumerate(changes[:-1]):
         assert leading_changes(Difference("structure", (*changes[:number:-1], likeliest))) == [likeliest]
+
+
+# By rank as a cause, the likeliest first.
+CAUSES = [
+    [Change("signature", "changed", "input", "x", "target", "x", "y"), Change("signature", "added", "output", "o")],
+    [ADDED],
+    [STRIDE],
+    [Change("wiring", "changed", "node", "a", "args[0]", "%a", "%b")],
+    [WEIGHT, Change("state", "changed", "state", "w", "value")],
+    [Change("order", "moved", "node", "d", "order", "after c", "after e")],
+    [
+        Change("signature", "changed", "input", "x", "value", "float32[8]", "float32[4]"),
+        Change("cost", "changed", "cost", "flops", "", "1", "2"),
+        Change("signature", "changed", "note", "n", "", "a", "b"),
+        Change("breaks", "added", "break", "print"),
+    ],
+    [VALUE, Change("wiring", "changed", "node", "a", "value", "float32[8]", "float32[4]")],
+    [
+        Change("cost", "changed", "module", "fc", "", "1", "2"),
+        Change("cosmetic", "changed", "node", "p", "name", "a", "p"),
+    ],
+]
+
+
+def test_the_likeliest_causes_lead():
+    for place, causes in enumerate(CAUSES):
+        later = [change for others in CAUSES[place + 1 :] for change in others]
+
+        assert leading_changes(Difference("structure", (*later, *causes))) == causes
+
+
+def test_a_headline_of_119_characters_is_not_cut():
+    change = Change("arguments", "changed", "node", "a", "args[1]", "1", "2" * 95)
+    (length,) = {len(line_of(replace(change, obtained="2" * count))) - count for count in (1, 50)}
+
+    fits, cut = (replace(change, obtained="2" * (count - length)) for count in (LONGEST_HEADLINE, LONGEST_HEADLINE + 1))
+    assert line_of(fits) == f"a: args[1] 1 -> {fits.obtained}"
+    assert len(line_of(cut)) < LONGEST_HEADLINE
+    assert line_of(fits, omitted=1).endswith(", and 1 more")
+
+
+def test_the_place_in_a_long_headline_keeps_30_characters():
+    change = Change("arguments", "changed", "node", "n" * 100, "args[1]", "1" * 500, "2" * 500)
+
+    assert line_of(change).partition(":")[0] == f"{'n' * 15} ... {'n' * 10}"
+
+
+@pytest.mark.parametrize(("count", "words"), [(4, "a: 1 -> 2, b: 1 -> 2, c: 1 -> 2, d: 1 -> 2"), (5, ", and 1 more")])
+def test_four_counts_of_operators_are_told(count, words):
+    counts = [Change("operators", "changed", "count", name, "count", "1", "2", operator=name) for name in "abcdef"]
+
+    assert line_of(*counts[:count]).endswith(words)
+
+
+def test_four_operators_are_told_and_of_five_three():
+    changes = [Change("operators", "added", "node", name, operator=name) for name in "abcde"]
+
+    assert line_of(*changes[:4]) == "+1 a, +1 b, +1 c, +1 d"
+    assert line_of(*changes) == "+1 a, +1 b, +1 c, 2 other operators"
+
+
+def test_a_section_of_200_lines_is_whole():
+    graph = document("%x = input x\nreturn %x")
+    names = [f"{one}{other}" for one in "abcdefgh" for other in "abcde"]
+
+    def section(count: int) -> list[str]:
+        kinds = {"operators": 40, "wiring": 40, "state": 40, "order": 40, "cosmetic": count}
+        changes = [Change(kind, "added", "state", name) for kind, most in kinds.items() for name in names[:most]]
+        return full_section(Difference("structure", tuple(changes)), graph, graph, golden="").split("\n")
+
+    assert len(section(28)) == MOST_LINES
+    assert section(28)[-1] == f"  {names[27]} added"
+    assert section(29)[-2:] == [f"  {names[26]} added", "... and 2 more lines"]
+
+
+def test_edits_beyond_forty_are_counted():
+    graph = document("%x = input x\nreturn %x")
+    sections = [
+        full_section(difference_of([edit(f"edit {n}", [""]) for n in range(count)]), graph, graph, golden="").split(
+            "\n"
+        )
+        for count in (40, 41)
+    ]
+
+    assert ("  and 1 more" in sections[0], "  and 1 more" in sections[1]) == (False, True)
+    assert [f"edits ({count})" in lines for count, lines in zip((40, 41), sections, strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("more", "remark"),
+    [
+        ({"omitted": 1}, "at least 1 more difference is not listed"),
+        ({"omitted": 3, "omitted_in_edits": 1}, "at least 2 more differences are not listed"),
+        ({"omitted": 2, "omitted_in_edits": 2}, ""),
+        ({"followed": 1}, "values of 1 node differ because of these"),
+        ({"renamed": 2}, "2 nodes renamed, which is no difference at this level"),
+        ({"renamed": 2, "level": "exact"}, ""),
+    ],
+)
+def test_a_section_remarks_what_it_does_not_list(more, remark):
+    graph = document("%x = input x\nreturn %x")
+    difference = Difference(**{"level": "structure", "changes": (STRIDE,), **more})
+
+    lines = full_section(difference, graph, graph, golden="").split("\n")
+
+    remarks = [line for line in lines[5:] if line]
+    assert remarks == ([remark] if remark else [])
+
+
+def test_the_lines_of_an_edit_without_a_place_are_those_of_its_first_change():
+    changes = (Change("state", "changed", "state", "w", "value"), Change("state", "changed", "state", "v", "value"))
+    places = {
+        text: lines_of_edit(Edit("retied", text, sites, changes))
+        for text, sites in (("none", ()), ("there", (Site("w"),)), ("nodes", (Site("", ("a",), ("b",)),)))
+    }
+
+    assert places["none"] == [*places_of(changes[0])]
+    assert places["there"] == [*places_of(changes[0])]
+    assert places["nodes"] == [(0, "node", "a"), (1, "node", "b"), *places_of(changes[0]), *places_of(changes[1])]
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(1, False), (2, True)])
+def test_short_lines_count_more_than_one_change(count, is_told):
+    lines = short_lines(Difference("structure", (STRIDE, WEIGHT)[:count]))
+
+    assert ("  total: 1 state change, 1 argument change" in lines) is is_told
+    assert any(
+        line.endswith(", and 1 not listed") for line in short_lines(Difference("structure", (STRIDE,), omitted=1))
+    )

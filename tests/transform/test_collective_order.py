@@ -11,6 +11,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fixtures.process_groups import fake_group, needs_fake_group
+from pytest_fxgraph.transform.collective_order import CollectiveOrder
 
 pytestmark = needs_fake_group
 
@@ -151,3 +152,66 @@ def test_the_overlap_of_torch_keeps_the_order(fx_transform, monkeypatch):
     given = make_fx(model, tracing_mode="fake")(torch.ones(8, 8))
     places = [each.name for each in fx_transform(overlap, given, torch.ones(8, 8)).after.graph.nodes]
     assert places.index("all_reduce") < places.index("mm") < places.index("wait_tensor")
+
+
+def test_the_order_of_collectives_is_judged_by_waits_readers_places_and_bytes(graph_module):
+    order = CollectiveOrder.of(graph_module.graph.nodes)
+    first, second, gather = order.calls
+    assert (first.waits, first.early_readers, first.bytes, gather.bytes) == (1, (), 32, 128)
+
+    def harm(*after, before=order.calls):
+        return CollectiveOrder(before).harm(CollectiveOrder(after)) or ""
+
+    assert harm(*order.calls) == ""
+    assert harm(first, second, gather._replace(name="g")) == ""
+    assert harm(first, second._replace(waits=0), gather).startswith("no node waits for all_reduce_1 any more")
+    assert harm(first, second._replace(early_readers=("add", "mul")), gather) == (
+        "add, mul reads the result of all_reduce_1 before the wait for it"
+    )
+    read = second._replace(early_readers=("add",))
+    assert harm(first, read, gather, before=(first, read, gather)) == ""
+    assert harm(first, read._replace(early_readers=("add", "mul")), gather, before=(first, read, gather)) == ""
+
+
+def test_collectives_of_one_group_keep_their_order_and_those_of_others_need_not(graph_module):
+    first, second, gather = CollectiveOrder.of(graph_module.graph.nodes).calls
+    other = second._replace(group="1")
+
+    moved = CollectiveOrder((first, second, gather)).harm(CollectiveOrder((second, first, gather)))
+    assert moved is not None
+    assert moved.startswith("all_reduce was called before all_reduce_1 in the group 0, and is called after it now")
+    assert CollectiveOrder((first, other, gather)).harm(CollectiveOrder((other, first, gather))) is None
+    late = CollectiveOrder((first, other, gather)).harm(CollectiveOrder((gather, other, first)))
+    assert late is not None
+    assert "all_reduce was called before all_gather_into_tensor in the group 0" in late
+
+
+@pytest.mark.parametrize(
+    ("lost", "made", "is_gone"),
+    [(32, [32], False), (32, [31], True), (32, [33], False), (32, [16, 16], False), (0, [], True), (0, [0], False)],
+)
+def test_another_collective_of_as_many_bytes_takes_the_place_of_one(graph_module, lost, made, is_gone):
+    first, second, gather = CollectiveOrder.of(graph_module.graph.nodes).calls
+    before = second._replace(bytes=lost)
+    buckets = [before._replace(name=f"bucket_{place}", lineage=place, bytes=size) for place, size in enumerate(made)]
+
+    harm = CollectiveOrder((first, before, gather)).harm(CollectiveOrder((first, *buckets, gather)))
+
+    assert (harm or "").startswith("all_reduce_1 of the group 0 is gone, and no all_reduce(sum)") is is_gone
+    assert CollectiveOrder((first, gather)).harm(CollectiveOrder((first, *buckets, gather))) is None
+
+
+def test_only_a_fake_group_with_collectives_is_warned_of(graph_module, monkeypatch, recwarn):
+    order = CollectiveOrder.of(graph_module.graph.nodes)
+
+    CollectiveOrder(()).warn_of_fake_values("mine")
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
+    order.warn_of_fake_values("mine")
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
+    order.warn_of_fake_values("mine")
+    assert not recwarn.list
+
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match="mine: the order of 3 collectives was checked") as told:
+        order.warn_of_fake_values("mine")
+    assert told[0].filename == __file__

@@ -286,3 +286,13 @@ def test_a_hook_of_the_graph_module_itself_is_not_lost():
 
     with raises_here(AssertionError, match="anew lost the forward pre hook test_a_hook_of_the_graph_module_itself"):
         FxTransform()(anew, subject, torch.ones(2))
+
+
+def test_a_tensor_in_place_of_another_value_is_a_change():
+    graph_module = fxcore.symbolic_trace(lambda x: x + 1)
+    graph_module.register_buffer("state", None)
+    before = GraphFacts.of(graph_module)
+
+    graph_module.state = torch.ones(2)
+
+    assert before.changed(GraphFacts.of(graph_module))

@@ -237,3 +237,11 @@ def test_a_pass_without_a_parameter_gets_the_default_form():
 
     assert asked == {"module": "module", "program": "program"}
     assert _form_asked_for(max, "graph") == "graph"
+
+
+def test_a_pass_of_the_module_of_a_program_returns_a_graph():
+    def to_module(graph_module: torch.fx.GraphModule) -> nn.Module:
+        return nn.Linear(4, 3)
+
+    with pytest.raises(SubjectError, match="to_module returned Linear; a transform returns a module, a graph, an expo"):
+        apply_step(to_module, exported())

@@ -13,6 +13,7 @@ from fixtures.transform_models import Arithmetic, ConvBnRelu, image, matrix
 from fixtures.transforms import double_by_adding, fuse_conv_bn
 from pytest_fxgraph.errors import TargetError, VacuousCheckError
 from pytest_fxgraph.transform.fixture import FxTransform
+from pytest_fxgraph.transform.pass_subject import with_own_graph
 from pytest_fxgraph.transform.result import TransformResult
 
 
@@ -111,3 +112,26 @@ def test_a_transform_that_changes_metadata_alone_is_a_change():
         gm.graph.output_node().meta["note"] = 1
 
     assert FxTransform()(noted, fxcore.symbolic_trace(Arithmetic()), (matrix(), matrix() + 1)).is_changed
+
+
+class Unequal:
+    """A value that == cannot compare."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no truth value")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_changed"),
+    [((1, 1), False), (([1], [1]), False), (([1], [2]), True), (([Unequal()], [Unequal()]), True)],
+)
+def test_metadata_that_is_equal_or_the_same_object_is_no_change(entry, is_changed):
+    before = fxcore.symbolic_trace(Arithmetic())
+    after = with_own_graph(before)
+    for graph_module, value in zip((before, after), entry, strict=True):
+        for node in graph_module.graph.nodes:
+            node.meta = {"note": value}
+
+    assert TransformResult(before, after, ("mine",), _is_rebuilt=False).is_changed is is_changed

@@ -151,3 +151,37 @@ def test_a_wrong_rule_is_found_by_other_constants_and_shapes_with_few_tries(rule
     verdict = verdict_on(rule, search=1, dtypes=())
 
     assert (verdict.state, verdict.account[: len(words)]) == ("wrong", words)
+
+
+def test_each_switch_and_number_of_a_pattern_is_tried_with_another_value():
+    def summed(x, dim, keepdim):
+        return x.sum(dim, keepdim)
+
+    def kept(x, dim, keepdim):
+        return x.sum(dim, True)
+
+    right = Rule(summed, lambda x, dim, keepdim: torch.sum(x, dim, keepdim), name="sum", example_inputs=(X, 0, True))
+    wrong = Rule(summed, kept, name="kept", example_inputs=(X, 0, True))
+
+    assert verdict_on(right, search=1, dtypes=()).account.startswith("4 forms of the inputs; ")
+    verdict = verdict_on(wrong, search=1, dtypes=())
+    assert (verdict.state, verdict.account.endswith("1 = 0, 2 = False")) == ("wrong", True), verdict
+
+
+def test_a_rule_with_a_condition_is_compared_where_the_condition_holds():
+    rule = Rule(
+        lambda a, b: a + b,
+        lambda a, b: b + a,
+        name="equal",
+        when=lambda match: match.values["a"].meta["val"].shape[0] == 3 or "another size",
+        example_inputs=(X, Y),
+    )
+
+    assert verdict_on(rule, search=20, dtypes=()).state == "right"
+
+
+def test_each_parameter_of_a_pattern_needs_an_example():
+    rule = Rule(lambda a, b: a + b, lambda a, b: b + a, name="two", example_inputs=(X,))
+
+    with pytest.raises(ChoiceError, match="rule 'two' has 1 example inputs, and its pattern takes 2; give"):
+        verdict_on(rule)
