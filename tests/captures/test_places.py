@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import linecache
 import textwrap
 import tokenize
 
@@ -198,6 +199,8 @@ def test_a_statement_of_more_than_two_hundred_characters_is_its_line(length, sho
     first, second = "y = f(", f"    {'x' * (length - 7)})\n"
 
     assert (statement_at([f"{first}\n", second], 1) == f"{first}{second.strip()}") is shown
+    assert statement_at([f"{first}\n", second], 1).startswith(first)
+    assert (statement_at([f"{first}\n", second], 2) == second.strip()) is not shown
     assert statement_at([f"{first}\n", second], 0) == ""
     assert statement_at(["y = 1\n"], 1) == "y = 1"
     assert statement_at(["y = 1\n"], 2) == ""
@@ -215,3 +218,10 @@ def test_the_innermost_statement_of_several_lines_counts():
     assert found[5:8] == ["x = (1)"] * 3
     assert found[8:11] == ["match f(x):"] * 3
     assert found[12] == "y = 1"
+
+
+def test_a_line_of_torch_is_the_line_alone():
+    lines = linecache.getlines(torch.__file__)
+    number = next(n for n in range(1, len(lines)) if statement_at(lines, n) != lines[n - 1].strip())
+
+    assert UserCode(None).place(torch.__file__, number, "f").source == lines[number - 1].strip()

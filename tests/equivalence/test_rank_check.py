@@ -395,6 +395,7 @@ OTHER = "has other values in the ranks than in eager before the first call: buil
         (WHOLE, [WHOLE[:, :1], WHOLE[:, :1]], ["w (rank 0) has its elements 1 of dimension 1 on no rank"]),
         (WHOLE, [None, None], ["w (rank 0) is on no rank"]),
         (WHOLE, [WHOLE + 1, WHOLE], [f"w (rank 0) {OTHER}"]),
+        (WHOLE, [WHOLE + 1, WHOLE + 2], [f"w (rank 0-1) {OTHER}"]),
         (WHOLE, [WHOLE, WHOLE.flatten()], [f"w (rank 1) {OTHER}"]),
         (WHOLE, [WHOLE, WHOLE[:2, :1]], [f"w (rank 1) {OTHER}"]),
         (WHOLE, [WHOLE, WHOLE[:0]], [f"w (rank 1) {OTHER}"]),
@@ -412,6 +413,25 @@ def test_ranks_together_hold_each_parameter(told, whole, parts, words):
 
     assert [sentence.partition("of the plain model")[0].strip() for sentence in found] == [
         f"parameter {each}" for each in words
+    ]
+
+
+class Biased(nn.Module):
+    """Adds a part of a bias, from `start` on."""
+
+    def __init__(self, start, length):
+        super().__init__()
+        self.start, self.bias = start, nn.Parameter(torch.zeros(length))
+
+    def forward(self, x):
+        return x + F.pad(self.bias, (self.start, 4 - self.start - len(self.bias)))
+
+
+def test_parts_of_zeros_stand_one_behind_the_other(told):
+    assert told(Biased(0, 4), X, lambda rank: Biased(2 * rank, 2), grads=True) == []
+    assert told(Biased(0, 4), X, lambda rank: Biased(3 * rank, 3 - 2 * rank), grads=True) == []
+    assert told(Biased(0, 4), X, lambda rank: Biased(2 - 2 * rank, 2), grads=True) == [
+        "gradient of bias (rank 0-1) has other values on the ranks than in eager"
     ]
 
 
