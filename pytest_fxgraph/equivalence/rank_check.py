@@ -390,7 +390,7 @@ def _of_draws(by_rank: Sequence[Sequence[Draw]]) -> Iterator[tuple[int, Mismatch
         alike: dict[int, float] = {}  # ranks that draw as rank 0 does for other values: the chance, as a logarithm
         for rank in range(1, len(by_rank)):
             draw = by_rank[rank][number]
-            if draw.given.shape != first.given.shape or not 0 < draw.probability < 1:
+            if draw.given.shape != first.given.shape:
                 continue
             shown = (draw.given != 0) & (first.given != 0)
             is_same_draw = torch.equal(draw.zeros & shown, first.zeros & shown)

@@ -388,6 +388,7 @@ OTHER = "has other values in the ranks than in eager before the first call: buil
         (WHOLE, [WHOLE[:3], WHOLE[3:]], []),
         (WHOLE, [WHOLE[:1], WHOLE[1:]], []),
         (WHOLE, [None, WHOLE], []),
+        (torch.arange(10.0).reshape(5, 2), [torch.arange(2.0, 10.0).reshape(4, 2), torch.arange(2.0)[None]], []),
         (WHOLE * 0, [WHOLE[:2] * 0, WHOLE[2:] * 0], []),  # both parts are alike
         (torch.tensor(3.0), [torch.tensor(3.0)] * 2, []),
         (WHOLE, [WHOLE[:2], WHOLE[:2]], ["w (rank 0) has its elements 2 to 3 of dimension 0 on no rank"]),
@@ -433,6 +434,10 @@ def test_parts_of_zeros_stand_one_behind_the_other(told):
     assert told(Biased(0, 4), X, lambda rank: Biased(2 - 2 * rank, 2), grads=True) == [
         "gradient of bias (rank 0-1) has other values on the ranks than in eager"
     ]
+
+
+def test_parts_of_a_parameter_without_a_gradient_have_none(told):
+    assert told(Holding(w=WHOLE), X, lambda rank: Holding(w=WHOLE[2 * rank : 2 * rank + 2]), grads=True) == []
 
 
 def test_ranks_of_a_function_hold_no_parameters(told):
@@ -556,6 +561,19 @@ def test_dropout_draws_anew_for_other_values(told, own_seed, batch, probability,
     found = told(Drops(), inputs, lambda rank: Drops(7 + own_seed * rank), batch=batch, modes=("train",))
 
     assert found == [f"dropout 1 of 1 (rank 1) {each}" for each in words]
+
+
+def test_draws_of_other_shapes_are_not_compared(told):
+    class Drops(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.width = width
+
+        def forward(self, x):
+            F.dropout(x[:, : self.width], 0.5, self.training)
+            return x + 1
+
+    assert told(Drops(1), WIDE, lambda rank: Drops(1 + 2 * rank), modes="train") == []
 
 
 def test_without_training_no_draws_are_compared(told):
