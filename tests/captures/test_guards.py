@@ -397,8 +397,8 @@ def code_of(name: str) -> Any:
         ("list(L['table'].keys())[0] == 'c'", "key", "key 0 of table", "'c'", "'a'"),
         ("list(dict.keys(L['table']))[2] == 'c'", "key", "key 2 of table", "'c'", ""),
         ("list(dict.keys(L['k']))[0] == 'c'", "key", "key 0 of k", "'c'", ""),
-        (f"___check_obj_id(L['k'], {id(None)})", "value", "k", "None", "4"),
-        (f"___check_obj_id(L['k'], {id(True)})", "value", "k", "True", "4"),
+        ("___check_obj_id(L['k'], <id of None>)", "value", "k", "None", "4"),
+        ("___check_obj_id(L['k'], <id of True>)", "value", "k", "True", "4"),
         ("___check_obj_id(L['k'], 17)", "identity", "k", "the same object", "4"),
         ("___check_type_id(L['k'], 17)", "type", "k", "the same type", "int"),
         ("___check_type_id(L['other'], 17)", "type", "other", "the same type", ""),
@@ -419,6 +419,8 @@ def code_of(name: str) -> Any:
 @pytest.mark.parametrize("number", ["", "0/12: "])
 def test_a_failed_guard_is_read_with_the_value_of_the_call(text, kind, guard, expected, obtained, number):
     arguments = {"k": 4, "items": [5, 6], "table": {"a": 1, "b": 2}}
+    # The id of a test must be the same in every process.
+    text = text.replace("<id of True>", str(id(True))).replace("<id of None>", str(id(None)))
 
     found = read_failure(GuardFailure(code_of("forward"), number + text), 2, arguments, PLACE)
 
