@@ -255,7 +255,7 @@ class _Comparison:
         """Compare outputs, gradients and the parameters after a step of one rank."""
         if result.output is not None or all(other.output is None for other in self.results):
             wanted, obtained = self._outputs(rank)  # a stage of a pipeline that is not the last one has none
-            yield from self.check.comparison.compare(wanted, obtained, OUTPUT)
+            yield from dataclasses.replace(self.check.comparison, requires_grad=False).compare(wanted, obtained, OUTPUT)
         for name, (before, after) in result.buffers.items():
             # A rank's own part of a buffer, or a constant of the rank, has no counterpart in the plain model.
             if name in self.plain.buffers[0] and torch.equal(self.plain.buffers[0][name], before):

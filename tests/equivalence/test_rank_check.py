@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 from types import SimpleNamespace
 
@@ -461,6 +462,18 @@ def test_each_rank_returns_its_part_and_means_over_the_parts(told, of_rank, word
     found = told(lambda x: (x * 2, x.mean(), 3), X + 3, lambda rank: lambda x: of_rank(rank, x), batch=True)
 
     assert found == words
+
+
+@dataclasses.dataclass
+class Record:
+    values: torch.Tensor
+    ones: torch.Tensor
+
+
+def test_whether_an_output_requires_grad_is_not_compared(told):
+    build = lambda rank: lambda x: Record(x * 2, torch.ones(4))  # noqa: E731
+
+    assert told(lambda x: Record(x * 2, 0 * x[0] + 1), X, build, grads=True) == []
 
 
 def test_a_stage_of_a_pipeline_that_is_not_the_last_returns_nothing(told):
