@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -37,13 +38,11 @@ def arguments_of(node: fxcore.Node) -> dict[str, Any]:
     if schema is not None:
         names = [argument.name for argument in schema.arguments]
         return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    numbered = {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
-    try:
-        bound = inspect.signature(node.target).bind_partial(*node.args, **node.kwargs)
-    except (TypeError, ValueError):  # `apply` of an autograd function: since torch 2.14, it is written in C
-        return numbered
-    is_named = not any(each.kind is each.VAR_POSITIONAL for each in bound.signature.parameters.values())
-    return dict(bound.arguments) if is_named else numbered
+    with suppress(TypeError, ValueError):  # `apply` of an autograd function: since torch 2.14, it is written in C
+        signature = inspect.signature(node.target)
+        if not any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values()):
+            return dict(signature.bind_partial(*node.args, **node.kwargs).arguments)
+    return {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
 
 
 def group_argument(node: fxcore.Node) -> Any:

@@ -255,7 +255,7 @@ class _Comparison:
         """Compare outputs, gradients and the parameters after a step of one rank."""
         if result.output is not None or all(other.output is None for other in self.results):
             wanted, obtained = self._outputs(rank)  # a stage of a pipeline that is not the last one has none
-            yield from self.check.comparison.compare(wanted, obtained, OUTPUT)
+            yield from dataclasses.replace(self.check.comparison, requires_grad=False).compare(wanted, obtained, OUTPUT)
         for name, (before, after) in result.buffers.items():
             # A rank's own part of a buffer, or a constant of the rank, has no counterpart in the plain model.
             if name in self.plain.buffers[0] and torch.equal(self.plain.buffers[0][name], before):
@@ -390,7 +390,7 @@ def _of_draws(by_rank: Sequence[Sequence[Draw]]) -> Iterator[tuple[int, Mismatch
         alike: dict[int, float] = {}  # ranks that draw as rank 0 does for other values: the chance, as a logarithm
         for rank in range(1, len(by_rank)):
             draw = by_rank[rank][number]
-            if draw.given.shape != first.given.shape or not 0 < draw.probability < 1:
+            if draw.given.shape != first.given.shape:
                 continue
             shown = (draw.given != 0) & (first.given != 0)
             is_same_draw = torch.equal(draw.zeros & shown, first.zeros & shown)

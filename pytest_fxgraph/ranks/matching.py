@@ -120,8 +120,7 @@ class _Matching:
             for waiting in (channel, (group, -1, channel[2], head.tag)):  # -1: a receive from any rank
                 if self.posted[waiting]:
                     receive = self.posted[waiting].popleft()
-                    if receive in self.open[receive.rank]:
-                        self.open[receive.rank].remove(receive)
+                    self.open[receive.rank] = [each for each in self.open[receive.rank] if each is not receive]
                     self.ready.append(receive.rank)
                     return _unequal(head, receive)
             self.sent[channel].append(head)
@@ -133,8 +132,7 @@ class _Matching:
         if self.sent[channel]:
             return _unequal(self.sent[channel].popleft(), head)
         self.posted[channel].append(head)
-        if not self._is_believed(head):
-            self.open[head.rank].append(head)
+        self.open[head.rank] += [] if self._is_believed(head) else [head]
         return None
 
     def _is_believed(self, call: Collective) -> bool:

@@ -16,6 +16,8 @@ from pytest_fxgraph.captures.collective_nodes import (
     name_of_call,
     name_of_group,
     reduction_of,
+    schema_of_call,
+    tensors_of,
 )
 from pytest_fxgraph.captures.collective_trace import REDUCTION
 
@@ -86,3 +88,47 @@ def test_functions_of_torch_sum_unless_they_are_told_otherwise_and_operators_do_
     assert reduction_of(summed, "all_reduce", arguments_of(summed)) == "sum"
     assert reduction_of(summed, "reduce", arguments_of(summed)) == "sum"
     assert reduction_of(operator, "all_reduce", arguments_of(operator)) is None
+
+
+def test_other_nodes_are_no_collectives():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+
+    for node in (x, graph.call_function(torch.relu, (x,)), graph.call_method("all_reduce", (x,))):
+        assert kind_of(node) is None
+
+
+def test_a_group_in_an_attribute_has_its_name():
+    graph = fxcore.Graph()
+    attribute, given = graph.get_attr("group"), graph.placeholder("group")
+    owner = fxcore.GraphModule({"group": torch.nn.Module()}, graph)
+    owner.group.group_name = 7
+
+    assert name_of_group(owner, attribute) == "7"
+    assert name_of_group(owner, given) is None
+    assert name_of_group(owner, "tp") == "tp"
+
+
+def test_the_tensors_of_a_node_are_those_of_its_value():
+    node = fxcore.Graph().placeholder("x")
+    first, second = torch.ones(2), torch.ones(3)
+
+    assert [*tensors_of(node)] == []
+    node.meta["example_value"] = second
+    assert [*tensors_of(node)] == [second]
+    node.meta["val"] = (first, [3, None])
+    assert [*tensors_of(node)] == [first]
+
+
+class Applies:
+    def apply(self, x):
+        return x
+
+
+def test_a_call_is_named_by_its_last_name():
+    assert name_of_call(Applies().apply) == "apply"
+    assert name_of_call(dict.fromkeys) == "fromkeys"
+    assert name_of_call(torch.ops._c10d_functional.all_reduce) == "all_reduce"
+    assert name_of_call(dist.distributed_c10d._object_to_tensor) == "object_to_tensor"
+    assert schema_of_call(torch.ops._c10d_functional.all_reduce).name == "_c10d_functional::all_reduce"
+    assert schema_of_call(dist.all_reduce) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import linecache
 import textwrap
 import tokenize
 
@@ -166,6 +167,7 @@ def test_a_line_before_a_function_of_the_same_name_is_of_no_module():
     assert place_of(Base.forward, 0).module == "blocks.*, head"
     assert UserCode(len).has(place_of(Base.forward)) is False
     assert Place("", 3, "f", "x").line_of_source == ""
+    assert place_of(Child.forward, model=nn.Sequential(nn.ReLU(), Child())).module == "1"
     assert UserCode(Blocks()).has(place_of(Blocks.plain.__func__))
 
 
@@ -198,6 +200,8 @@ def test_a_statement_of_more_than_two_hundred_characters_is_its_line(length, sho
     first, second = "y = f(", f"    {'x' * (length - 7)})\n"
 
     assert (statement_at([f"{first}\n", second], 1) == f"{first}{second.strip()}") is shown
+    assert statement_at([f"{first}\n", second], 1).startswith(first)
+    assert (statement_at([f"{first}\n", second], 2) == second.strip()) is not shown
     assert statement_at([f"{first}\n", second], 0) == ""
     assert statement_at(["y = 1\n"], 1) == "y = 1"
     assert statement_at(["y = 1\n"], 2) == ""
@@ -215,3 +219,16 @@ def test_the_innermost_statement_of_several_lines_counts():
     assert found[5:8] == ["x = (1)"] * 3
     assert found[8:11] == ["match f(x):"] * 3
     assert found[12] == "y = 1"
+
+
+def test_a_text_of_several_lines_stands_on_one():
+    lines = ["y = f(\n", "    1, '''a\n", "  b'''\n", ")\n"]
+
+    assert statement_at(lines, 2) == "y = f(1, '''a b''')"
+
+
+def test_a_line_of_torch_is_the_line_alone():
+    lines = linecache.getlines(torch.__file__)
+    number = next(n for n in range(1, len(lines)) if statement_at(lines, n) != lines[n - 1].strip())
+
+    assert UserCode(None).place(torch.__file__, number, "f").source == lines[number - 1].strip()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures.train_steps import net_inputs, net_step
 from pytest_fxgraph import capture
 from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
@@ -139,6 +140,39 @@ def test_the_lines_that_torch_knows_are_told():
     error.real_stack = traceback.StackSummary.from_list([("model.py", 3, "forward", "y = x.item()")])
 
     assert "\n  model.py:3, in forward: y = x.item()" in str(request().failure(error))
+
+
+def test_the_first_call_fails_unless_another_one_is_named():
+    def picky(x: torch.Tensor) -> torch.Tensor:
+        if len(x) > 1:
+            raise RuntimeError("one row at most")
+        return x
+
+    made = request(picky, calls=[((TWO,), {})])
+
+    assert str(made.failure(ValueError("torch's"))).startswith("frontend='dynamo' in call 1: cannot capture ")
+    for arguments, words in (
+        ((), r"frontend='dynamo' in call 1: cannot capture .*: ValueError: torch's"),
+        ((2,), r"in call 2: the model .* itself fails: RuntimeError: one row at most"),
+    ):
+        with pytest.raises(CaptureError, match=words), made.failures_told(*arguments):
+            raise ValueError("torch's")
+
+
+@pytest.mark.parametrize("stack", [None, "words", traceback.StackSummary()])
+def test_an_error_without_lines_of_torch_tells_none(stack):
+    error = ValueError("graph break")
+    error.real_stack = stack
+
+    assert str(request().failure(error)).splitlines() == [
+        "frontend='dynamo': cannot capture ReLU: ValueError: graph break"
+    ]
+
+
+def test_a_train_step_is_captured_by_make_fx_alone():
+    assert request(net_step("sgd"), net_inputs(), "make_fx").frontend == "make_fx"
+    with pytest.raises(ChoiceError, match=r"frontend='export' takes no train step, because none of its graphs holds"):
+        request(net_step("sgd"), net_inputs(), "export")
 
 
 @pytest.mark.parametrize(

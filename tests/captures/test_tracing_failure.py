@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import pytest
 import torch
 from torch import nn
 
+import fxcore
+import pytest_fxgraph
 from fxcore.errors import TraceError
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.captures.tracing import trace
-from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
+from pytest_fxgraph.captures.tracing_failure import (
+    describe_failure,
+    failure_of_model,
+    is_users_file,
+    name_of,
+    refuse_untraceable,
+    short_path,
+)
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.errors import CaptureError, DocumentError
 
@@ -143,3 +153,96 @@ def test_a_lazy_module_after_its_first_call_is_traced():
     lazy(torch.ones(1, 2))
 
     assert build_document(trace(lazy, example_inputs=torch.ones(1, 2))).nodes[-1].value == "float32[1, 3]"
+
+
+def test_a_scripted_function_is_refused_by_its_name():
+    with pytest.raises(CaptureError, match=r"cannot trace doubled: it is scripted"):
+        refuse_untraceable(torch.jit.script(doubled))
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def test_a_part_with_a_name_of_the_compiler_is_no_compiled_model():
+    wrapper = nn.Module()
+    wrapper._orig_mod = nn.ReLU()
+
+    refuse_untraceable(wrapper)
+
+
+class Refusing(nn.Module):
+    """Raises what it is given, after a write into its parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+
+    def forward(self, x, y, *, error=None):
+        with torch.no_grad():
+            self.weight.add_(1)
+        if error is not None:
+            raise error
+        return x + y
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (None, None),
+        (ValueError("no such row"), "ValueError: no such row"),
+        (TypeError("no such dtype"), "TypeError: no such dtype"),
+        (TypeError("unexpected argument"), None),  # perhaps the model takes other arguments
+    ],
+)
+def test_a_model_that_fails_itself_is_told_and_left_as_it_was(error, words):
+    model, x = Refusing(), torch.zeros(2)
+
+    found = failure_of_model(model, {"example_inputs": (x, x), "example_kwargs": {"error": error}})
+
+    assert (found is None) if words is None else found.startswith(words)
+    assert torch.equal(model.weight, torch.ones(2))
+    assert failure_of_model(model, {"example_inputs": (x, x), "example_kwargs": None}) is None
+    assert failure_of_model(model, {"example_inputs": (x,), "example_kwargs": None}) is None
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_all_obstacles_are_listed_if_there_are_several(count):
+    def branches(x):
+        if x.sum() > 0:
+            x = x + 1
+        if count > 1 and x.max() > 3:
+            x = x + 2
+        return x
+
+    told = describe_failure(
+        branches, TraceError("stopped"), {"example_inputs": (torch.ones(2),), "example_kwargs": None}
+    )
+
+    assert told.startswith("cannot trace test_all_obstacles_are_listed_if_there_are_several.<locals>.branches: stopped")
+    assert ("\nall 2 places that stand in the way:\n" in told) is (count == 2)
+
+
+@pytest.mark.parametrize(
+    ("file", "is_users"),
+    [
+        (__file__, True),
+        ("/project/model.py", True),
+        ("<string>", False),
+        (torch.__file__, False),
+        (fxcore.__file__, False),
+        (pytest_fxgraph.__file__, False),
+        (os.__file__, False),
+        (os.path.join(os.path.dirname(os.__file__), "site-packages", "models", "net.py"), True),
+    ],
+)
+def test_files_of_torch_python_and_these_packages_are_not_the_users(file, is_users):
+    assert is_users_file(file) is is_users
+
+
+def test_a_path_below_the_working_directory_is_relative(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert short_path(str(tmp_path / "models" / "net.py")) == os.path.join("models", "net.py")
+    assert short_path("net.py") == "net.py"
+    assert short_path(f"{tmp_path}-other/net.py") == f"{tmp_path}-other/net.py"

@@ -46,6 +46,37 @@ def test_each_operator_is_recorded_with_its_module_and_line():
     assert {event.node for event in events} == {None}
 
 
+def exponential(x, self):
+    return torch.exp(x)
+
+
+class Calling(nn.Module):
+    def forward(self, x, other):
+        return exponential(x, other)
+
+
+class Helped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.other = Calling(), Inner()
+
+    def forward(self, x):
+        return self.inner(x, self.other)
+
+
+def test_an_operator_of_a_helper_has_its_line_and_the_module_that_called_it():
+    (event,) = recorded(Helped(), ONES).events
+
+    assert event.module == "inner"
+    assert event.source.endswith(f":{exponential.__code__.co_firstlineno + 1}: return torch.exp(x)")
+
+
+def test_the_code_around_the_recorded_call_is_no_line_of_the_model():
+    (event,) = recorded(torch.relu, ONES).events
+
+    assert (event.source, event.module) == (None, "")
+
+
 def test_a_function_has_no_modules():
     (event,) = recorded(lambda x: torch.relu(x), ONES).events
 

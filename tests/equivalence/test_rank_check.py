@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 from types import SimpleNamespace
 
@@ -388,6 +389,7 @@ OTHER = "has other values in the ranks than in eager before the first call: buil
         (WHOLE, [WHOLE[:3], WHOLE[3:]], []),
         (WHOLE, [WHOLE[:1], WHOLE[1:]], []),
         (WHOLE, [None, WHOLE], []),
+        (torch.arange(10.0).reshape(5, 2), [torch.arange(2.0, 10.0).reshape(4, 2), torch.arange(2.0)[None]], []),
         (WHOLE * 0, [WHOLE[:2] * 0, WHOLE[2:] * 0], []),  # both parts are alike
         (torch.tensor(3.0), [torch.tensor(3.0)] * 2, []),
         (WHOLE, [WHOLE[:2], WHOLE[:2]], ["w (rank 0) has its elements 2 to 3 of dimension 0 on no rank"]),
@@ -395,6 +397,7 @@ OTHER = "has other values in the ranks than in eager before the first call: buil
         (WHOLE, [WHOLE[:, :1], WHOLE[:, :1]], ["w (rank 0) has its elements 1 of dimension 1 on no rank"]),
         (WHOLE, [None, None], ["w (rank 0) is on no rank"]),
         (WHOLE, [WHOLE + 1, WHOLE], [f"w (rank 0) {OTHER}"]),
+        (WHOLE, [WHOLE + 1, WHOLE + 2], [f"w (rank 0-1) {OTHER}"]),
         (WHOLE, [WHOLE, WHOLE.flatten()], [f"w (rank 1) {OTHER}"]),
         (WHOLE, [WHOLE, WHOLE[:2, :1]], [f"w (rank 1) {OTHER}"]),
         (WHOLE, [WHOLE, WHOLE[:0]], [f"w (rank 1) {OTHER}"]),
@@ -413,6 +416,29 @@ def test_ranks_together_hold_each_parameter(told, whole, parts, words):
     assert [sentence.partition("of the plain model")[0].strip() for sentence in found] == [
         f"parameter {each}" for each in words
     ]
+
+
+class Biased(nn.Module):
+    """Adds a part of a bias, from `start` on."""
+
+    def __init__(self, start, length):
+        super().__init__()
+        self.start, self.bias = start, nn.Parameter(torch.zeros(length))
+
+    def forward(self, x):
+        return x + F.pad(self.bias, (self.start, 4 - self.start - len(self.bias)))
+
+
+def test_parts_of_zeros_stand_one_behind_the_other(told):
+    assert told(Biased(0, 4), X, lambda rank: Biased(2 * rank, 2), grads=True) == []
+    assert told(Biased(0, 4), X, lambda rank: Biased(3 * rank, 3 - 2 * rank), grads=True) == []
+    assert told(Biased(0, 4), X, lambda rank: Biased(2 - 2 * rank, 2), grads=True) == [
+        "gradient of bias (rank 0-1) has other values on the ranks than in eager"
+    ]
+
+
+def test_parts_of_a_parameter_without_a_gradient_have_none(told):
+    assert told(Holding(w=WHOLE), X, lambda rank: Holding(w=WHOLE[2 * rank : 2 * rank + 2]), grads=True) == []
 
 
 def test_ranks_of_a_function_hold_no_parameters(told):
@@ -436,6 +462,18 @@ def test_each_rank_returns_its_part_and_means_over_the_parts(told, of_rank, word
     found = told(lambda x: (x * 2, x.mean(), 3), X + 3, lambda rank: lambda x: of_rank(rank, x), batch=True)
 
     assert found == words
+
+
+@dataclasses.dataclass
+class Record:
+    values: torch.Tensor
+    ones: torch.Tensor
+
+
+def test_whether_an_output_requires_grad_is_not_compared(told):
+    build = lambda rank: lambda x: Record(x * 2, torch.ones(4))  # noqa: E731
+
+    assert told(lambda x: Record(x * 2, 0 * x[0] + 1), X, build, grads=True) == []
 
 
 def test_a_stage_of_a_pipeline_that_is_not_the_last_returns_nothing(told):
@@ -536,6 +574,19 @@ def test_dropout_draws_anew_for_other_values(told, own_seed, batch, probability,
     found = told(Drops(), inputs, lambda rank: Drops(7 + own_seed * rank), batch=batch, modes=("train",))
 
     assert found == [f"dropout 1 of 1 (rank 1) {each}" for each in words]
+
+
+def test_draws_of_other_shapes_are_not_compared(told):
+    class Drops(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.width = width
+
+        def forward(self, x):
+            F.dropout(x[:, : self.width], 0.5, self.training)
+            return x + 1
+
+    assert told(Drops(1), WIDE, lambda rank: Drops(1 + 2 * rank), modes="train") == []
 
 
 def test_without_training_no_draws_are_compared(told):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.errors import MismatchError
 
@@ -99,3 +102,35 @@ def test_a_script_imports_pytree_for_nested_inputs_alone(tmp_path):
 
 def test_a_script_begins_with_the_mismatch_in_words(tmp_path):
     assert "eager and graph differ" in script_of(tmp_path).split("\n")[0]
+
+
+def called_lambda() -> fxcore.GraphModule:
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(lambda x: -x, (graph.placeholder("x"),)))
+    return fxcore.GraphModule({}, graph)
+
+
+def test_a_function_that_cannot_be_imported_has_a_line_to_fill_in(tmp_path):
+    equivalence = FxEquivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+    with pytest.raises(MismatchError):
+        equivalence(relu, torch.ones(2), graph=called_lambda())
+    (script,) = tmp_path.glob("*/repro.py")
+
+    assert "cannot be imported: put it here" in script.read_text()
+
+
+def test_a_model_of_another_file_is_imported_from_its_folder(tmp_path):
+    folder = Path(__file__).parents[relu.__module__.count(".")]
+
+    assert f"sys.path.insert(0, {str(folder)!r})" in script_of(tmp_path)
+
+
+def test_a_mismatch_that_no_script_shows_has_none(tmp_path):
+    folder = ReproductionFolder(tmp_path, "test_x.py::test_x")
+    written = folder.write(
+        "words", relu, torch.nn.ReLU(), None, None, {}, None, [Mismatch("value", "output", "is off")]
+    )
+    code = folder.write("words", relu, wrong_graph(), None, None, {}, None, [Mismatch("code", "forward", "is off")])
+
+    assert (written, code) == (None, None)
+    assert [*tmp_path.iterdir()] == []

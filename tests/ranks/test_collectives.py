@@ -13,12 +13,14 @@ import fxcore
 from fixtures.parallel_plans import fully_sharded, inputs, tensor_parallel
 from fixtures.process_groups import fake_group, needs_fake_group
 from pytest_fxgraph.errors import RanksError
+from pytest_fxgraph.ranks import collectives
 from pytest_fxgraph.ranks.collectives import (
     Collective,
     Collectives,
     Communicator,
     collectives_of,
     communicators_by_name,
+    hidden_collective,
 )
 
 pytestmark = needs_fake_group
@@ -323,6 +325,74 @@ def test_a_mesh_names_the_dimensions_of_its_groups():
 
     assert [found[name] for name in names] == [Communicator((0, 2), "dp"), Communicator((0, 1), "tp")]
     assert numbers == ["ranks 0-2", "ranks 0-2 (group 2 of these ranks)"]
+
+
+def test_the_tensor_of_a_scatter_is_written_and_that_of_others_is_given():
+    (scattered,) = called(dist.scatter, X, PARTS, src=0)
+    (sent,) = called(dist.broadcast, X, src=0)
+
+    assert (scattered.text, scattered.gives, scattered.takes) == (
+        "scatter of float32[3], float32[3] from rank 0 on ranks 0-1", (3,), (3,),
+    )  # fmt: skip
+    assert (scattered.bytes, sent.bytes, sent.shapes) == (24, 12, ((3,),))
+    assert collective().tag == 0
+
+
+class Spread(torch.Tensor):
+    """Stands for a distributed tensor."""
+
+
+@pytest.fixture
+def hidden(monkeypatch):
+    """Return a function that makes a graph of one call, and returns the name of the node that hides collectives."""
+    monkeypatch.setattr(collectives, "is_distributed", lambda value: isinstance(value, Spread))
+
+    def first_hidden(op, target, of_value=X, of_input=X, root=None):
+        graph = fxcore.Graph()
+        given = graph.get_attr("held") if root is not None and hasattr(root, "held") else graph.placeholder("x")
+        call = graph.create_node(op, target, (given,))
+        graph.output(call)
+        call.meta["val"], given.meta["val"] = of_value, of_input
+        found = hidden_collective(fxcore.GraphModule({} if root is None else root, graph))
+        return None if found is None else found.op
+
+    return first_hidden
+
+
+SPREAD = X.as_subclass(Spread)
+
+
+def holding(value):
+    root = nn.Module()
+    root.layer, root.held = nn.Linear(1, 1), value
+    return root
+
+
+@pytest.mark.parametrize(
+    ("call", "op"),
+    [
+        (("call_method", "relu"), None),
+        (("call_method", "redistribute"), "call_method"),
+        (("call_method", "full_tensor"), "call_method"),
+        (("call_function", torch.relu), None),
+        (("call_function", torch.relu, SPREAD), "call_function"),
+        (("call_function", torch.relu, X, SPREAD), "call_function"),
+        (("call_method", "relu", X, SPREAD), "call_method"),
+        (("call_method", "relu", (X, [SPREAD])), "call_method"),
+        (("call_function", torch.relu, X, X, holding(X)), None),
+        (("call_function", torch.relu, X, X, holding(SPREAD)), "call_function"),
+        (("call_module", "layer", X, SPREAD, holding(X)), None),
+    ],
+)
+def test_a_node_that_computes_with_distributed_tensors_hides_collectives(hidden, call, op):
+    assert hidden(*call) == op
+
+
+def test_a_module_with_distributed_parameters_hides_collectives(hidden):
+    root = holding(X)
+    root.layer.parameters = lambda: [SPREAD]
+
+    assert hidden("call_module", "layer", X, X, root) == "call_module"
 
 
 def test_collectives_are_counted_in_their_repr():

@@ -11,7 +11,7 @@ import fxcore
 from pytest_fxgraph.compare import structural_hash as hashes
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.errors import RecordingError
-from pytest_fxgraph.recorder.kept_graphs import KeptGraphs, reason_of
+from pytest_fxgraph.recorder.kept_graphs import KeptGraphs, reason_of, warnings_ignored
 from pytest_fxgraph.recordings.records import GraphRecord, StartRecord
 from pytest_fxgraph.recordings.store import IndexWriter, RecordingStore
 
@@ -82,12 +82,19 @@ def test_reading_a_graph_shows_no_warning_and_forgets_none(kept):
         warnings.warn("of the reader", stacklevel=1)
         return document()
 
+    kept.keep("symbolic", "M", "", document)  # its imports add filters of their own
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("default")
         for _ in range(2):
             warn()
             kept.keep("symbolic", "M", "", describe)
     assert [str(each.message) for each in shown] == ["once"]
+    before = [*warnings.filters]
+    with warnings_ignored():
+        assert warnings.filters != before
+    assert warnings.filters == before
+    with warnings.catch_warnings(), warnings_ignored():
+        warnings.resetwarnings()
 
 
 def test_modes_of_the_user_see_nothing_of_the_recorder(kept):

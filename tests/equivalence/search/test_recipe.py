@@ -117,3 +117,25 @@ def test_only_what_the_number_of_dimensions_allows_is_offered(dims, count):
 )
 def test_other_dtypes_are_of_the_same_kind(dtype, others):
     assert other_dtypes(dtype) == others
+
+
+def test_the_example_draws_values_between_the_ends_and_changes_nothing_else():
+    space = space_around(torch.rand(2, 3), torch.ones(2, dtype=torch.complex64), 3)
+    recipe = space.example(seed=4)
+
+    assert recipe.fills == ("range", "normal")
+    assert recipe.layouts == ("example", "example")
+    assert (recipe.seed, recipe.context, recipe.second_call, recipe.kept) == (4, "", False, ())
+    assert space.example().seed == 0
+    assert recipe.is_random
+    pattern = (0,) * 7
+    assert not recipe._replace(fills=(pattern, pattern)).is_random
+    assert recipe._replace(fills=(pattern, "normal")).is_random
+
+
+def test_one_extreme_tensor_makes_an_extreme_recipe():
+    space = space_around(torch.rand(2, 3), torch.rand(2))
+    recipe = space.example()
+
+    assert not space.is_extreme(recipe)
+    assert space.is_extreme(recipe._replace(fills=("range", "huge")))

@@ -109,3 +109,46 @@ def test_the_ends_of_64_bits_can_be_drawn():
     assert all(filled((place, *[0] * 6), values, 1, 0).item() == number
                for place, number in enumerate(values.special_values()))  # fmt: skip
     assert filled("accepted", values, 500, 0).abs().max() > 2**60
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds", "ordinary"),
+    [
+        (FLOATS, (PATTERN, "range", "normal", "wide", "huge", "tiny"), [0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0]),
+        (ValueRange(torch.complex64, 0, 1), (PATTERN, "normal"), [0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0]),
+        (ValueRange(torch.bool, 0, 1, 0, 1), (PATTERN, "range"), [0, 1]),
+        (ValueRange(torch.bool, 1, 1, 0, 1), (PATTERN, "range"), [0, 1]),
+        (ValueRange(torch.int64, 2, 9, 2, 9), (PATTERN, "range"), [2, 3, 9]),
+        (ValueRange(torch.int64, 2, 9, 2, 10), (PATTERN, "range", "accepted"), [2, 3, 9]),
+        (ValueRange(torch.int64, 2, 9, -5, 9), (PATTERN, "range", "accepted"), [0, 1, -1, 2, 3, 9]),
+    ],
+)
+def test_the_kinds_and_the_simplest_numbers_suit_the_dtype(values, kinds, ordinary):
+    assert values.kinds == kinds
+    assert values.ordinary_values() == ordinary
+
+
+def test_the_first_number_of_a_pattern_may_be_special():
+    assert ValueRange(torch.int64, 2, 9, -5, 40).special_values() == [0, 1, -1, -5, -4, 39, 40]
+    assert ValueRange(torch.bool, 0, 1, 0, 1).special_values() == [0, 1]
+    assert len(FLOATS.special_values()) == 16
+    finite = FLOATS._replace(is_finite=True).special_values()
+    assert all(map(math.isfinite, finite))
+    assert finite[4:8] == [0.5, 3.0, -3.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "largest"), [("wide", 1e-3, 1e3), ("huge", 1e12, 1e38), ("tiny", 1e-39, 1e-35)]
+)
+def test_magnitudes_of_both_signs_lie_between_two_powers_of_ten(kind, least, largest):
+    drawn = filled(kind, FLOATS, 4000, 0).double()
+
+    assert drawn.min() < 0 < drawn.max()
+    assert least * 0.9 < drawn.abs().min() < drawn.abs().max() < largest * 4
+    assert 0.4 < (drawn > 0).double().mean() < 0.6
+
+
+def test_integers_outside_of_kept_elements_are_the_nearest_to_zero():
+    values = ValueRange(torch.int64, 3, 9, 2, 40)
+
+    assert filled("range", values, 3, 0, (0,) * INDEX_BITS).tolist()[1:] == [2, 2]
