@@ -187,3 +187,16 @@ def test_attributes_of_a_class_are_the_same_objects_or_others():
 
     assert before == Attributes(vars(Kind))
     assert (Kind.second, hasattr(Kind, "third")) == (2, False)
+
+
+class Furnished(nn.Module):
+    size: int = 3
+    helper = functools.partial(print)
+    table: ClassVar = {}
+
+    def forward(self, x):
+        return x
+
+
+def test_of_a_class_the_attributes_that_may_change_inside_are_followed():
+    assert OuterState([("", Furnished())]).values == [("Furnished.table", Furnished.table)]

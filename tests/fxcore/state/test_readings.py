@@ -14,6 +14,7 @@ from fxcore.state.readings import (
     Content,
     Reading,
     Readings,
+    global_generators,
     is_array,
     kinds_of_generators,
     marks_of_generators,
@@ -240,3 +241,38 @@ def test_contents_are_equal_if_their_bytes_and_forms_are():
     assert Content(numpy.zeros((2, 1))) != Content(numpy.zeros((1, 2)))
     assert Content(numpy.zeros(2)) != Content(numpy.zeros(2, dtype=numpy.int64))
     assert Content(1) != 1
+
+
+def test_a_draw_is_read_from_the_memory_of_generators_of_python_and_numpy():
+    assert [type(mark) for mark in marks_of_generators()] == [Content, list, list]
+
+
+def test_generators_of_devices_are_read_and_seeded_once_cuda_is_in_use(monkeypatch):
+    seeds, generator = [], torch.Generator()
+    assert [reading.path for reading in global_generators()] == [
+        "torch's CPU generator",
+        "Python's random",
+        "numpy.random",
+    ]
+    seed_generators(1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+
+    with globals_kept():
+        seed_generators(7)
+
+    assert seeds == [7]
+    assert [(reading.path, reading.owner) for reading in global_generators()][1] == (
+        "the generator of cuda:0",
+        generator,
+    )
+
+
+def test_a_seed_of_more_than_32_bits_seeds_numpy_by_its_last_32():
+    with globals_kept():
+        seed_generators(2**32 + 5)
+        drawn = numpy.random.rand()
+        seed_generators(5)
+
+        assert numpy.random.rand() == drawn

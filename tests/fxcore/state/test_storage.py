@@ -176,3 +176,10 @@ def test_a_copy_is_of_the_same_kind(make):
     assert facts(copied) == facts(tensor)
     assert copied.detach().to_dense().tolist() == tensor.detach().to_dense().tolist()
     assert copied is not tensor
+
+
+def test_a_nested_tensor_of_a_class_of_its_own_is_a_tensor_without_parts():
+    jagged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+
+    assert type(jagged) is not torch.Tensor
+    assert wrapped_tensors(jagged) == {}
