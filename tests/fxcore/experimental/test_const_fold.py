@@ -10,6 +10,7 @@ import torch.fx.experimental.const_fold as theirs
 from torch import nn
 
 import fxcore
+from fxcore.experimental import const_fold
 from fxcore.experimental.const_fold import (
     FoldedGraphModule,
     _inline_module,
@@ -276,3 +277,15 @@ def test_a_filled_tensor_of_a_symbol_is_no_constant():
 
     assert graph_of(2).const_subgraph_module is not None
     assert graph_of(Symbol(2)).const_subgraph_module is None
+
+
+def test_an_attribute_that_is_gone_is_no_constant():
+    traced = fxcore.symbolic_trace(One())
+    before = traced.code
+    for name in {node.target for node in traced.graph.nodes if node.op == "get_attr"}:
+        delattr(traced, name)
+
+    nodes = const_fold._constant_nodes(traced, None)
+
+    assert nodes == set()
+    assert traced.code == before
