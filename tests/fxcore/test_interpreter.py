@@ -519,3 +519,17 @@ def test_a_missing_value_in_given_arguments_is_named_too():
         return messages
 
     assert_same(asked)
+
+
+@pytest.mark.parametrize(("count", "kind"), [(0, "missing arguments"), (1, None), (2, "extra arguments")])
+def test_as_many_boxed_arguments_are_taken_as_there_are_inputs(count, kind):
+    interpreter, boxed = Interpreter(fxcore.symbolic_trace(torch.nn.ReLU())), [torch.ones(1)] * count
+
+    if kind is None:
+        assert interpreter.boxed_run(boxed).tolist() == [1]
+        assert boxed == []
+    else:
+        with pytest.raises(
+            RuntimeError, match=rf"expected 1 arguments for placeholders but received {count} \({kind}\)"
+        ):
+            interpreter.boxed_run(boxed)
