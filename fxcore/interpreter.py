@@ -235,11 +235,8 @@ class Interpreter:
                 )
             return _load(args, env)
         except KeyError as error:
-            missing = next((value for value in n._input_nodes if value not in env), None)
-            if missing is None:
-                raise
             raise InterpreterError(
-                f"Node {n} referenced nonexistent value {missing}! Run Graph.lint() to diagnose such issues"
+                f"Node {n} referenced nonexistent value {error.args[0]}! Run Graph.lint() to diagnose such issues"
             ) from error
 
 

@@ -4,6 +4,7 @@ import copy
 import gc
 import operator
 import pickle
+import warnings
 import weakref
 
 import pytest
@@ -322,3 +323,90 @@ def test_wrong_arguments_are_refused(make, words):
     assert words in str(caught.value)
     assert isinstance(caught.value, FxError)
     assert list(graph.nodes) == [x]
+
+
+def test_a_warning_names_the_line_that_asked_for_a_missing_attribute():
+    graph = Graph()
+    graph.get_attr("weight")
+    graph.erase_node(next(iter(graph.nodes)))
+    module = fxcore.GraphModule(nn.Linear(1, 1), graph)
+    module.weight = nn.Parameter(torch.ones(1))
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read = graph.get_attr("weight")
+        missing = graph.get_attr("missing")
+        graph.erase_node(missing)
+        graph.erase_node(missing)
+
+    assert [each.filename for each in caught] == [__file__, __file__]
+    assert "missing" not in str(caught[0].message)
+    assert str(caught[1].message) == "erase_node(missing) on an already erased node"
+    assert list(graph.nodes) == [read]
+
+
+def test_the_removal_of_dead_code_tells_whether_it_removed_something():
+    graph = fxcore.symbolic_trace(lambda x: torch.relu(x)).graph
+    x, relu, output = graph.nodes
+    assert graph.eliminate_dead_code() is False
+
+    with graph.inserting_after(x):
+        graph.call_function(torch.neg, (x,))
+    assert graph.eliminate_dead_code() is True
+
+    assert list(graph.nodes) == [x, relu, output]
+
+
+def test_a_copied_node_has_the_keywords_of_the_original_with_other_inputs():
+    source, graph = Graph(), Graph()
+    x, y = source.placeholder("x"), source.placeholder("y")
+    clamp = source.call_function(torch.clamp, (x,), {"min": y, "max": 2})
+    a, b = graph.placeholder("a"), graph.placeholder("b")
+
+    copied = graph.node_copy(clamp, {x: a, y: b}.__getitem__)
+
+    assert (copied.args, copied.kwargs, copied.name) == ((a,), {"min": b, "max": 2}, "clamp")
+    assert graph.node_copy(x).kwargs == {}
+
+
+def test_a_memo_that_holds_something_receives_the_copies_of_nodes():
+    graph = traced()
+    memo = {"other": 1}
+
+    copied = graph.__deepcopy__(memo)
+
+    assert [memo[node] for node in graph.nodes if node.op != "output"] == list(copied.nodes)[:-1]
+    assert str(graph.__deepcopy__({})) == str(graph.__deepcopy__(None)) == str(graph)
+
+
+def test_values_move_only_in_a_graph_with_guards():
+    graph = Graph()
+    graph.move_value("a", "b")
+    assert graph.moved_values.present("a") == "a"
+    graph.guards = ("a guard",)
+
+    graph.move_value("a", "b")
+
+    assert graph.moved_values.present("a") == "b"
+
+
+def test_a_graph_that_was_taken_apart_has_no_nodes():
+    graph = traced()
+
+    break_cycles(graph)
+
+    assert (len(graph.nodes), list(graph.nodes)) == (0, [])
+
+
+def test_the_pending_work_before_a_change_is_done_once():
+    graph, done = Graph(), []
+    graph.settle(lambda: done.append(1))
+    assert done == []
+
+    graph.placeholder("x")
+    graph.placeholder("y")
+
+    assert done == [1]
+    graph.settle(lambda: done.append(2))
+    graph.settle(lambda: done.append(3))
+    assert done == [1, 2]

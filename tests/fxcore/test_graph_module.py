@@ -304,3 +304,75 @@ def test_an_attribute_is_read_by_the_list_of_its_names():
 
     assert _get_attr_via_attr_list(model, ["0", "weight"]) is model[0].weight
     assert _get_attr_via_attr_list(model, []) is model
+
+
+class WithoutMode(nn.Module):
+    def __init__(self):
+        super().__init__()
+        del self.__dict__["training"]
+
+
+@pytest.mark.parametrize(
+    ("root", "training"),
+    [(nn.Module(), True), (nn.Module().eval(), False), (WithoutMode(), True), ({}, True)],
+    ids=["training", "evaluating", "no mode", "dict"],
+)
+def test_a_module_is_in_the_mode_of_its_root(root, training):
+    graph = Graph()
+    graph.output(None)
+
+    assert GraphModule(root, graph).training is training
+
+
+class Recompiles(GraphModule):
+    times = 0
+
+    def recompile(self):
+        Recompiles.times += 1
+        return super().recompile()
+
+
+def test_a_child_that_overrides_recompile_is_compiled_again_with_its_parent(monkeypatch):
+    monkeypatch.setattr(GraphModule, "_somebody_overrides_recompile", True)
+    inner, outer = Graph(), Graph()
+    inner.output(None)
+    root = nn.Module()
+    root.inner = Recompiles({}, inner)
+    outer.output(outer.call_module("inner"))
+    module = GraphModule(root, outer)
+    before = Recompiles.times
+
+    module.recompile()
+
+    assert Recompiles.times == before + 1
+
+
+def test_a_subclass_that_overrides_recompile_is_known(monkeypatch):
+    monkeypatch.setattr(GraphModule, "_somebody_overrides_recompile", False)
+    type("Plain", (GraphModule,), {})
+    assert not GraphModule._somebody_overrides_recompile
+
+    type("Own", (GraphModule,), {"recompile": GraphModule.recompile})
+
+    assert GraphModule._somebody_overrides_recompile
+
+
+def test_a_module_without_a_graph_cannot_write_its_code():
+    module = GraphModule.__new__(GraphModule)
+
+    with pytest.raises(RuntimeError, match=r"cannot write the code of this .*: .* has no attribute '_code'") as caught:
+        _ = module.code
+
+    assert isinstance(caught.value, FxError)
+
+
+def test_paths_that_nodes_use_are_texts():
+    module = fxcore.symbolic_trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+    module.graph.call_method("1", (next(iter(module.graph.nodes)),))
+    tanh = next(node for node in module.graph.nodes if node.target == "1")
+    tanh.replace_all_uses_with(tanh.args[0])
+    module.graph.erase_node(tanh)
+
+    module.delete_all_unused_submodules()
+
+    assert [path for path, _ in module.named_modules()] == ["", "0"]

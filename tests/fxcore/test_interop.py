@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 import operator
+import types
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -11,7 +14,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
 from fxcore import interop
-from fxcore.errors import InteropError
+from fxcore.codegen.codegen import CodeGen
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen
+from fxcore.errors import GuardError, InteropError
+from fxcore.guards import enforce
+from fxcore.passes.infra.pass_base import PassResult
 
 
 class Net(nn.Module):
@@ -262,3 +269,236 @@ def test_a_name_that_the_user_chose_is_kept_whatever_it_means(name):
 
     assert next(iter(converted.graph.nodes)).name == name
     assert next(iter(interop.to_torch(converted).graph.nodes)).name == name
+
+
+def relu_of_torch() -> torch.fx.GraphModule:
+    return torch.fx.symbolic_trace(nn.ReLU())
+
+
+def test_attributes_hooks_and_slots_go_along_as_they_are():
+    original = relu_of_torch()
+    marker, seen = object(), []
+    original.__dict__.update(
+        {"marker": marker, "shape_env": None, "_unknown_hooks": {}, "_filled_hooks": {1: seen.append}, "last": marker}
+    )
+    original.forget = types.MethodType(lambda self: self, original)
+    original._forward_pre_hooks[7] = original.forget
+
+    ours = interop.from_torch(original)
+
+    assert (ours.marker, ours.last, ours._filled_hooks) == (marker, marker, original._filled_hooks)
+    assert ours._filled_hooks is not original._filled_hooks
+    assert not {"shape_env", "_unknown_hooks", "_across_interop"} & vars(ours).keys()
+    assert ours.forget() is ours
+    assert ours._forward_pre_hooks[7]() is ours
+    assert original._forward_pre_hooks[7]() is original
+    for name in ("_parameters", "_buffers", "_modules", "meta"):
+        assert vars(ours)[name] == vars(original)[name]
+        assert vars(ours)[name] is not vars(original)[name]
+    original.shape_env = marker
+    assert interop.from_torch(original).shape_env is marker
+
+
+class OwnTracer(torch.fx.Tracer):
+    pass
+
+
+def test_the_tracer_of_a_module_comes_back_if_another_process_can_import_it():
+    class Local(torch.fx.Tracer):
+        pass
+
+    def there_and_back(kind):
+        original = torch.fx.GraphModule(nn.ReLU(), kind().trace(nn.ReLU()))
+        ours = interop.from_torch(original)
+        assert vars(ours)["_tracer_cls"] is None
+        return vars(interop.to_torch(ours)).get("_tracer_cls")
+
+    assert there_and_back(OwnTracer) is OwnTracer
+    assert there_and_back(Local) is None
+
+
+def test_a_module_keeps_a_tracer_that_its_graph_does_not_know():
+    original = relu_of_torch()
+    original._tracer_cls = OwnTracer
+
+    ours = interop.from_torch(original)
+
+    assert vars(ours)["_across_interop"] == {"tracer": OwnTracer}
+    assert interop.to_torch(ours)._tracer_cls is OwnTracer
+
+
+def test_a_subclass_that_cannot_be_imported_becomes_a_plain_graph_module():
+    class Local(torch.fx.GraphModule):
+        pass
+
+    traced = relu_of_torch()
+    ours = interop.from_torch(Local(traced, traced.graph))
+
+    assert "_across_interop" not in vars(ours)
+    assert type(interop.to_torch(ours)).__mro__[1] is torch.fx.GraphModule
+
+
+def guarded():
+    return fxcore.symbolic_trace(lambda x: x + 1 if x.shape[0] > 2 else x, example_inputs=(torch.ones(4),))
+
+
+def test_guards_that_are_not_enforced_are_not_checked():
+    module, taken = interop.to_torch(guarded()), interop.to_torch(guarded())
+    with pytest.raises(GuardError):
+        module(torch.ones(2))
+
+    enforce(module.graph, False)
+    del taken.graph.guards
+    for each in (module, taken):
+        each.recompile()
+        assert each(torch.ones(2)).tolist() == [2, 2]
+
+    traced = guarded()
+    enforce(traced.graph, False)
+    assert type(interop.to_torch(traced)).__mro__[1] is torch.fx.GraphModule
+    assert type(interop.to_torch(guarded())).__mro__[1] is interop.GuardedGraphModule
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Note:
+    node: Any
+    other: Any = None
+
+
+def nested(value, depth):
+    return value if not depth else [nested(value, depth - 1)]
+
+
+@pytest.mark.parametrize(
+    ("make", "is_new"),
+    [
+        (lambda x: x, True),
+        (lambda x: [x, 1], True),
+        (lambda x: (1, x), True),
+        (lambda x: {x}, True),
+        (lambda x: Pair(1, x), True),
+        (lambda x: {"k": x}, True),
+        (lambda x: {x: "v"}, True),
+        (lambda x: Note(x, [1]), True),
+        (lambda x: Note(1, [x]), True),
+        (lambda x: nested(x, 7), True),
+        (lambda x: nested(x, 8), False),
+        (lambda x: [1, 2], False),
+        (lambda x: (1, [2]), False),
+        (lambda x: {1}, False),
+        (lambda x: Pair(1, 2), False),
+        (lambda x: {"k": [1]}, False),
+        (lambda x: Note(1, [2]), False),
+        (lambda x: Note, False),
+    ],
+)
+def test_metadata_refers_to_the_new_nodes_and_is_the_same_object_without_nodes(make, is_new):
+    original = relu_of_torch()
+    x, relu, _ = original.graph.nodes
+    relu.meta["note"] = before = make(x)
+
+    made_x, made, _ = interop.from_torch(original).graph.nodes
+
+    assert made.meta["note"] == (make(made_x) if is_new else before)
+    assert (made.meta["note"] is before) is not is_new
+    assert type(made.meta["note"]) is (type(made_x) if before is x else type(before))
+
+
+def test_a_field_that_a_dataclass_lost_stays_away():
+    original = relu_of_torch()
+    x, relu, _ = original.graph.nodes
+    relu.meta["note"] = note = Note(x)
+    del note.__dict__["other"]
+    note.__class__ = type("Bare", (), {"__dataclass_fields__": Note.__dataclass_fields__})
+
+    made_x, made, _ = interop.from_torch(original).graph.nodes
+
+    assert vars(made.meta["note"]) == {"node": made_x}
+
+
+def cosine(x):
+    return torch.cos(x)
+
+
+class Doubled(CodeGen):
+    """Takes half of the input and gives twice the output."""
+
+    def process_inputs(self, *args):
+        return tuple(value / 2 for value in args)
+
+    def process_outputs(self, outputs):
+        return outputs * 2
+
+
+def test_a_code_generator_of_fxcore_serves_in_torch_fx_and_comes_back():
+    traced = fxcore.symbolic_trace(cosine)
+    codegen = Doubled()
+    traced.graph.set_codegen(codegen)
+    traced.recompile()
+
+    theirs = interop.to_torch(traced)
+    back = interop.from_torch(theirs)
+
+    assert theirs.code == traced.code
+    assert torch.equal(torch.fx.Interpreter(theirs).run(torch.ones(1)), torch.cos(torch.ones(1) / 2) * 2)
+    assert back.graph._codegen is codegen
+    assert torch.equal(fxcore.Interpreter(back).run(torch.ones(1)), torch.cos(torch.ones(1) / 2) * 2)
+
+
+def test_a_code_generator_of_torch_serves_in_fxcore():
+    class OfTorch(torch.fx.graph.CodeGen):
+        process_inputs, process_outputs = Doubled.process_inputs, Doubled.process_outputs
+
+    original = torch.fx.symbolic_trace(cosine)
+    original.graph.set_codegen(OfTorch())
+
+    ours = interop.from_torch(original)
+
+    assert torch.equal(fxcore.Interpreter(ours).run(torch.ones(1)), torch.cos(torch.ones(1) / 2) * 2)
+
+
+def test_a_transformer_of_code_goes_along_both_ways():
+    original = relu_of_torch()
+    original.graph.on_generate_code(lambda current: lambda body: [*body, "# the end\n"])
+    original.recompile()
+
+    ours = interop.from_torch(original)
+
+    assert "# the end" in ours.code
+    assert "# the end" in interop.to_torch(ours).code
+
+
+@pytest.mark.parametrize("kind", ["plain", "nested"])
+def test_a_code_generator_of_torch_s_own_kind_stays_of_this_kind(kind):
+    arguments = {"concrete_args": {"x": (torch.fx.PH, torch.fx.PH)}} if kind == "nested" else {}
+    original = torch.fx.symbolic_trace(lambda x: x[0], **arguments)
+
+    ours = interop.from_torch(original)
+
+    assert type(ours.graph._codegen) is (PyTreeCodeGen if kind == "nested" else CodeGen)
+    assert type(interop.to_torch(ours).graph._codegen) is type(original.graph._codegen)
+    assert ours((torch.ones(1), 2)).tolist() == [1]
+
+
+def test_a_transform_of_fxcore_works_on_graphs_of_torch():
+    def swap(graph_module):
+        node = next(node for node in graph_module.graph.nodes if node.op == "call_function")
+        node.target = torch.sin
+        graph_module.recompile()
+        return graph_module
+
+    original = torch.fx.symbolic_trace(cosine)
+
+    made = interop.on_torch_graphs(swap)(original)
+    by_result = interop.on_torch_graphs(lambda module: PassResult(swap(module), True))(original)
+
+    for each in (made, by_result):
+        assert isinstance(each, torch.fx.GraphModule)
+        assert torch.equal(each(torch.ones(1)), torch.sin(torch.ones(1)))
+    assert torch.equal(original(torch.ones(1)), torch.cos(torch.ones(1)))
+    assert interop.on_torch_graphs(swap).__name__ == "swap"

@@ -9,6 +9,7 @@ import torch.fx
 from torch import nn
 
 import fxcore
+from fixtures.oracle import assert_same
 from fxcore.errors import FxError, InterpreterError
 from fxcore.interpreter import Interpreter, Transformer
 
@@ -500,3 +501,35 @@ def test_a_function_that_is_a_name_and_other_containers_are_refused():
         Interpreter(module).call_function("relu", (1,), {})
     with pytest.raises(FxError, match=r"Expected args to be tuple and kwargs to be dict, got <class 'list'> and "):
         Lists(module).run(1)
+
+
+def test_a_missing_value_in_given_arguments_is_named_too():
+    def asked(fx):
+        traced = fx.symbolic_trace(lambda x: torch.relu(x))
+        x, relu, output = traced.graph.nodes
+        interpreter = fx.Interpreter(traced)
+        interpreter.env[x] = 3
+        assert interpreter.map_nodes_to_values((x, [x, 1], {"k": x}, "text"), output) == (3, [3, 1], {"k": 3}, "text")
+        assert interpreter.map_nodes_to_values([x], output) == [3]
+        messages = []
+        for arguments in ((x, relu), [relu], {"k": (1, relu)}):
+            with pytest.raises(RuntimeError) as caught:
+                interpreter.map_nodes_to_values(arguments, x)
+            messages.append(str(caught.value))
+        return messages
+
+    assert_same(asked)
+
+
+@pytest.mark.parametrize(("count", "kind"), [(0, "missing arguments"), (1, None), (2, "extra arguments")])
+def test_as_many_boxed_arguments_are_taken_as_there_are_inputs(count, kind):
+    interpreter, boxed = Interpreter(fxcore.symbolic_trace(torch.nn.ReLU())), [torch.ones(1)] * count
+
+    if kind is None:
+        assert interpreter.boxed_run(boxed).tolist() == [1]
+        assert boxed == []
+    else:
+        with pytest.raises(
+            RuntimeError, match=rf"expected 1 arguments for placeholders but received {count} \({kind}\)"
+        ):
+            interpreter.boxed_run(boxed)

@@ -386,3 +386,25 @@ def test_a_rewriting_that_is_interrupted_says_that_there_is_no_code(monkeypatch)
         _ = traced.code
     traced.recompile()
     assert traced.code
+
+
+def test_code_that_cannot_be_written_is_the_same_error_at_each_reading():
+    graph = fxcore.Graph()
+    graph.output(graph.create_node("call_function", eval("lambda: 1"), name="unnamed"))
+    module = fxcore.GraphModule({}, graph)
+
+    errors = []
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="Unable to represent lambda") as caught:
+            _ = module.code
+        errors.append(caught.value)
+
+    assert errors[0] is errors[1]
+
+
+def test_the_result_of_recompile_has_the_fields_of_written_code_and_no_others():
+    written = fxcore.symbolic_trace(nn.ReLU()).recompile()
+
+    assert "def forward" in written.src
+    assert not hasattr(written, "nothing")
+    assert written.globals["torch"] is torch

@@ -180,3 +180,119 @@ def test_a_function_registered_with_side_effects_makes_its_calls_impure():
     drawn = graph.call_function(torch.ops.aten.rand.default, ([2],))
     assert drawn.is_impure()
     assert not drawn.is_impure(impure_random=False)
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge], ids=lambda it: it.__name__)
+def test_nodes_are_compared_by_their_places_and_with_nodes_alone(compare):
+    graph = Graph()
+    nodes = [graph.placeholder(name) for name in "ab"]
+
+    assert [compare(*(nodes[place] for place in pair)) for pair in [(0, 0), (0, 1), (1, 0)]] == [
+        compare(*pair) for pair in [(0, 0), (0, 1), (1, 0)]
+    ]
+    with pytest.raises(TypeError):
+        compare(nodes[0], 1)
+
+
+def read_by(graph, x, y):
+    """Return readers of two inputs in every form."""
+    return [
+        graph.call_function(torch.relu, (x,)),
+        graph.call_function(torch.add, (x, y)),
+        graph.call_function(torch.add, (y, x)),
+        graph.call_function(torch.add, (x, x)),
+        graph.call_function(torch.cat, ([x, y, 1],), {"dim": 0}),
+        graph.call_function(torch.clamp, (y,), {"min": x, "max": (x, y)}),
+        graph.call_function(torch.full, ((2,), 1), {"out": x}),
+        graph.call_function(torch.neg, (2,)),
+    ]
+
+
+@pytest.mark.parametrize("by", ["a node", "the other input", "a number", "a list"])
+def test_an_input_is_replaced_in_every_form_as_in_torch_fx(by):
+    def replaced(fx):
+        graph = fx.Graph()
+        x, y, z = (graph.placeholder(name) for name in "xyz")
+        readers = read_by(graph, x, y)
+        replacement = {"a node": z, "the other input": y, "a number": 3, "a list": [z, 1]}[by]
+        for reader in readers:
+            if isinstance(replacement, fx.Node):
+                reader.replace_input_with(x, replacement)
+            else:
+                reader.args = fx.node.map_arg(reader.args, lambda node: replacement if node is x else node)
+                reader.kwargs = fx.node.map_arg(reader.kwargs, lambda node: replacement if node is x else node)
+        inputs = [[str(node) for node in reader.all_input_nodes] for reader in readers]
+        return str(graph), inputs, [[str(user) for user in node.users] for node in (x, y, z)]
+
+    assert_same(replaced)
+
+
+def test_an_input_is_replaced_by_a_number_or_a_list():
+    graph = Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    add, clamp = graph.call_function(torch.add, (x, y)), graph.call_function(torch.clamp, (y,), {"min": x})
+
+    add._replace_input(x, [y, 1])
+    clamp._replace_input(x, 3)
+
+    assert (add.args, add.all_input_nodes) == (([y, 1], y), [y])
+    assert (clamp.args, clamp.kwargs, clamp.all_input_nodes) == ((y,), {"min": 3}, [y])
+    assert not x.users
+    assert list(y.users) == [add, clamp]
+
+
+def test_readers_that_the_caller_keeps_are_left_alone():
+    def replaced(fx):
+        graph = fx.Graph()
+        x, y = graph.placeholder("x"), graph.placeholder("y")
+        readers = [graph.create_node("call_function", torch.relu, (x,), name=name) for name in "abc"]
+        asked = []
+
+        def goes(user):
+            asked.append(user.name)
+            return user.name != "b"
+
+        changed = x.replace_all_uses_with(y, goes)
+        unread = readers[0].replace_all_uses_with(y)
+        return [node.name for node in changed], asked, unread, graph
+
+    assert_same(replaced)
+
+
+def test_arguments_are_matched_to_what_a_node_calls():
+    root = torch.nn.Sequential(torch.nn.Linear(1, 1))
+    graph = Graph()
+    x = graph.placeholder("x")
+    calls = [
+        graph.call_function(torch.relu, (x,)),
+        graph.call_module("0", (x,)),
+        graph.call_method("relu", (x,)),
+        x,
+    ]
+
+    found = [node.normalized_arguments(root, normalize_to_only_use_kwargs=True) for node in calls]
+
+    assert found == [((), {"input": x}), ((), {"input": x}), None, None]
+    assert calls[0].normalized_arguments(root) == ((x,), {})
+
+
+def test_a_node_keeps_a_name_that_it_has_and_takes_a_free_one():
+    graph = Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+
+    x._rename("x")
+    y._rename("x")
+
+    assert [node.name for node in graph.nodes] == ["x", "x_1"]
+
+
+def test_a_node_without_inputs_forgets_none_and_one_with_inputs_all():
+    graph = Graph()
+    x = graph.placeholder("x")
+    add = graph.call_function(torch.add, (x, [x]), {"alpha": x, "out": 1})
+
+    add.forget_inputs()
+    x.forget_inputs()
+
+    assert (add.args, add.kwargs, add.all_input_nodes) == ((None, [None]), {"alpha": None, "out": 1}, [])
+    assert not x.users

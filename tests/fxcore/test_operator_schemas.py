@@ -244,3 +244,42 @@ def test_a_choice_between_functions_with_other_parameters_has_no_signature():
     )
 
     assert normalize_function(chosen, (1,)) is None
+
+
+def test_types_of_either_kind_of_argument_choose_an_overload():
+    by_tensor = theirs.normalize_function(torch.add, (1, 2), {}, (torch.Tensor, torch.Tensor), {})
+
+    assert normalize_function(torch.add, (1, 2), {}, (torch.Tensor, torch.Tensor)) == by_tensor
+    by_keyword = normalize_function(
+        torch.add, (), {"input": 1, "other": 2}, None, {"input": torch.Tensor, "other": torch.Tensor}
+    )
+    assert by_keyword == ((), {"input": 1, "other": 2, "alpha": 1})
+
+
+@pytest.mark.parametrize(("count", "outcome"), [(0, None), (1, ((), {"x": 1})), (2, "ambiguous"), (3, "ambiguous")])
+def test_two_overloads_that_fit_are_one_too_many(monkeypatch, count, outcome):
+    signature = inspect.signature(lambda x: x)
+    monkeypatch.setattr(ours, "get_signature_for_torch_op", lambda op: [signature] * count)
+
+    if outcome == "ambiguous":
+        with pytest.raises(RuntimeError, match="ambiguous"):
+            normalize_function(torch.relu, (1,), normalize_to_only_use_kwargs=True)
+    else:
+        assert normalize_function(torch.relu, (1,), normalize_to_only_use_kwargs=True) == outcome
+
+
+def test_the_widest_type_is_found_in_every_place():
+    assert create_type_hint([int]) == list[int]
+    assert create_type_hint((bool, int, bool)) == tuple[int, ...]
+    assert create_type_hint([int, bool, str]) == list[typing.Any]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        create_type_hint([1])
+        type_matches(list[list[int]], int)
+    assert [each.filename for each in caught] == [__file__, __file__]
+
+
+def test_a_list_of_a_union_is_no_list_of_numbers():
+    assert not type_matches(list[int], list[typing.Optional[int]])  # noqa: UP045 - such annotations are met
+    assert not type_matches(list[int], list[typing.Any])
+    assert not type_matches(int, typing.Optional[int])  # noqa: UP045

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -194,3 +195,37 @@ def test_outside_of_a_block_that_keeps_metadata_nothing_is_set():
     ours.reset_grad_fn_seq_nr()
 
     assert "note" not in made.meta
+
+
+@pytest.mark.parametrize("missing", ["name", "target", "graph_id", None])
+def test_a_history_without_all_facts_of_a_node_knows_no_node(missing):
+    facts = {"name": "a", "target": "t", "graph_id": 1, "pass_name": "p", "action": "create+unknown+replace"}
+    facts.pop(missing, None)
+
+    source = NodeSource._from_dict(facts)
+
+    assert (source.node_info is None) == (missing is not None)
+    assert source.action == [NodeSourceAction.CREATE, NodeSourceAction.REPLACE]
+    assert source.pass_name == "p"
+    assert NodeSource._from_dict(None) is None
+
+
+def test_a_variable_of_torch_s_file_is_the_thread_s_and_any_other_is_missing():
+    assert ours.should_preserve_node_meta is False
+    with ours.preserve_node_meta():
+        assert ours.should_preserve_node_meta is True
+        ours.current_meta["stack_trace"] = "here"
+        assert ours.current_meta == {"stack_trace": "here"}
+        ours.current_meta.clear()
+    with pytest.raises(AttributeError, match=r"module 'fxcore.traceback' has no attribute 'nothing'"):
+        _ = ours.nothing
+
+
+@pytest.mark.parametrize("value", [[1], {"a": [1]}, OrderedDict(a=1), {1}, (1,), 3])
+def test_metadata_that_is_taken_over_is_a_copy(value):
+    taken = ours.meta_taken_over({"custom": value, "other": 1, "stack_trace": ""})
+
+    assert taken == {"custom": value}
+    assert type(taken["custom"]) is type(value)
+    assert (taken["custom"] is value) == isinstance(value, (tuple, int))
+    assert ours.meta_taken_over({"stack_trace": "here"}) == {"stack_trace": "here"}

@@ -10,6 +10,7 @@ import torch.fx.experimental.const_fold as theirs
 from torch import nn
 
 import fxcore
+from fxcore.experimental import const_fold
 from fxcore.experimental.const_fold import (
     FoldedGraphModule,
     _inline_module,
@@ -276,3 +277,69 @@ def test_a_filled_tensor_of_a_symbol_is_no_constant():
 
     assert graph_of(2).const_subgraph_module is not None
     assert graph_of(Symbol(2)).const_subgraph_module is None
+
+
+def test_an_attribute_that_is_gone_is_no_constant():
+    traced = fxcore.symbolic_trace(One())
+    before = traced.code
+    for name in {node.target for node in traced.graph.nodes if node.op == "get_attr"}:
+        delattr(traced, name)
+
+    nodes = const_fold._constant_nodes(traced, None)
+
+    assert nodes == set()
+    assert traced.code == before
+
+
+def test_constants_after_a_random_number_are_found():
+    graph = fxcore.Graph()
+    a = graph.get_attr("a")
+    drawn = graph.call_function(torch.rand, (2,))
+    reads = graph.call_function(torch.add, (drawn, a))
+    b = graph.get_attr("b")
+    total = graph.call_function(torch.add, (a, b))
+    graph.output((reads, total, graph.get_attr("linear")))
+
+    assert const_fold._constant_nodes(fxcore.GraphModule(Constants(), graph), None) == {a, b, total}
+
+
+def test_without_a_name_for_the_results_nothing_is_folded():
+    graph, constant = fxcore.Graph(), fxcore.Graph()
+    graph.output(graph.placeholder("x"))
+    constant.output(constant.get_attr("a"))
+
+    folded = FoldedGraphModule(Constants(), graph, constant, None)
+    plain = FoldedGraphModule(Constants(), graph, None, "folded")
+
+    assert (folded(3), plain(4)) == (3, 4)
+    assert not folded.has_folding_been_run
+    assert not hasattr(plain, "folded")
+
+
+def test_folded_numbers_take_no_gradient_and_tensors_keep_their_flag():
+    graph, constant = fxcore.Graph(), fxcore.Graph()
+    graph.output(graph.placeholder("x"))
+    reads = constant.get_attr("a"), constant.get_attr("c")
+    constant.output((*reads, constant.call_method("size", (reads[0], 0))))
+
+    folded = FoldedGraphModule(Constants(), graph, constant, "folded", "cpu")
+    folded.run_folding()
+
+    assert [parameter.requires_grad for parameter in folded.folded] == [True, False, False]
+    assert folded.folded[2].tolist() == [3.0]
+
+
+@pytest.mark.parametrize(("run_dce", "left"), [(True, []), (False, ["neg"])])
+def test_dead_nodes_go_after_inlining_if_that_is_asked_for(run_dce, left):
+    inner = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    root = nn.Module()
+    root.inner = inner
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch.neg, (x,))
+    graph.output(graph.call_module("inner", (x,)))
+    module = fxcore.GraphModule(root, graph)
+
+    _inline_module(module, "inner", run_dce)
+
+    assert [node.name for node in module.graph.nodes if node.op == "call_function"] == [*left, "relu"]

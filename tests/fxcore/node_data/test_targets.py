@@ -114,7 +114,6 @@ class OwnFunction(torch.autograd.Function):
         (Named("relu"), False),
         (1, False),
     ],
-    ids=repr,
 )
 def test_code_reaches_an_object_of_torch_by_its_full_name(target, is_from):
     assert is_from_torch(target) is is_from

@@ -10,6 +10,7 @@ from torch import nn
 
 from fxcore.operators import effects
 from fxcore.operators.effects import (
+    Effects,
     attribute_effects,
     function_effects,
     holds,
@@ -235,3 +236,182 @@ def test_the_name_of_a_method_tells_its_effects(name, kinds, writes, aliases):
     found = method_effects(name)
 
     assert (found.kinds, found.writes, found.aliases) == (kinds, writes, aliases)
+
+
+INPLACE, OUT = (1, "inplace"), (2, "out")
+
+
+@pytest.mark.parametrize(
+    ("found", "is_plain"),
+    [
+        (Effects(), True),
+        (Effects(aliases="none"), True),
+        (Effects(("random",)), False),
+        (Effects(writes=effects.FIRST), False),
+        (Effects(inplace=INPLACE), False),
+        (Effects(changes_global_state=True), False),
+    ],
+)
+def test_effects_are_plain_without_kind_write_and_global_state(found, is_plain):
+    assert found.is_plain is is_plain
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "in_place"),
+    [
+        (("x",), {}, False),
+        (("x", None), {}, False),
+        (("x", False), {}, False),
+        (("x", 0), {}, False),
+        (("x", True), {}, True),
+        (("x", 1), {}, True),
+        (("x", object()), {}, True),
+        (("x",), {"inplace": True}, True),
+        (("x",), {"inplace": False}, False),
+    ],
+)
+def test_a_call_works_in_place_unless_its_argument_is_false_for_sure(args, kwargs, in_place):
+    found = Effects(inplace=INPLACE)
+
+    assert found.works_in_place(args, kwargs) is in_place
+    assert found.written(args, kwargs) == ["x"] * in_place
+    assert not Effects().works_in_place(args, kwargs)
+
+
+def test_a_call_of_one_kind_has_it_where_its_condition_may_hold():
+    condition = (1, ("training", "train"), True)
+
+    assert Effects(("random",)).kinds_of_call((), {}) == ("random",)
+    assert Effects(("random",), condition).kinds_of_call((1, False), {}) == ()
+    assert Effects(("random",), condition).kinds_of_call((1,), {"train": True}) == ("random",)
+    assert Effects((), condition).kinds_of_call((1, True), {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "default", "may_hold"),
+    [
+        ((0, True), {}, False, True),
+        ((0, False), {}, True, False),
+        ((0, None), {}, True, False),
+        ((0, 0.0), {}, True, False),
+        ((0, 0.5), {}, False, True),
+        ((0, []), {}, False, True),
+        ((0,), {"b": 1}, False, True),
+        ((0,), {"a": 0}, True, False),
+        ((0,), {}, True, True),
+        ((0,), {}, False, False),
+    ],
+)
+def test_only_a_literal_false_argument_rules_a_condition_out(args, kwargs, default, may_hold):
+    assert holds((1, ("a", "b"), default), args, kwargs) is may_hold
+    assert holds(None, args, kwargs)
+
+
+def test_a_call_writes_out_once_and_the_arguments_that_it_has():
+    with_out, by_name = Effects(writes=(OUT,)), Effects(writes=((0, "self"), (1, "other")))
+
+    assert with_out.written((), {"out": "o"}) == ["o"]
+    assert with_out.written((1, 2, "o"), {}) == ["o"]
+    assert Effects().written((), {"out": "o"}) == ["o"]
+    assert Effects().written((), {"out": None}) == []
+    assert by_name.written(("a",), {"out": "o"}) == ["o", "a"]
+    assert by_name.written(("a",), {"other": "b"}) == ["a", "b"]
+    assert Effects(writes=((0, "self"),), writes_condition=(1, ("c",), False)).written(("a",), {}) == []
+    assert Effects(inplace=INPLACE).written((), {"input": "x", "inplace": True}) == ["x"]
+
+
+def test_a_node_that_calls_no_known_module_has_plain_effects():
+    layer = nn.Dropout(0.5)
+
+    assert effects.effects_of("call_module", "layer", layer) == module_effects(layer)
+    assert effects.effects_of("call_module", "layer", None) == effects.effects_of("placeholder", "x") == effects.PLAIN
+
+
+class Unhashable:
+    __hash__ = None
+    __name__ = __qualname__ = "unhashable"
+
+    def __call__(self, x):
+        return x
+
+
+def test_effects_of_functions_of_the_user_are_not_kept_and_those_of_torch_are():
+    def mine(x):
+        return x
+
+    for target in (mine, torch.hypot, torch.ops.aten.hypot.default, Unhashable()):
+        function_effects(target, None)
+
+    kept = [target for target, _ in effects._KNOWN]
+    assert torch.hypot in kept
+    assert torch.ops.aten.hypot.default in kept
+    assert mine not in kept
+    assert function_effects(Unhashable(), "torch.relu") == function_effects(torch.relu, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "kinds", "writes", "aliases"),
+    [
+        (of_the_user, "higher_order.mine", ("call",), (), "all"),
+        (of_the_user, "mine.function", ("call",), (), "all"),
+        (of_the_user, "math.mine", (), (), "none"),
+        (of_the_user, "cmath.mine", (), (), "none"),
+        (of_the_user, "operator.getitem", (), (), "first"),
+        (of_the_user, "builtins.getattr", (), (), "first"),
+        (of_the_user, "builtins.max", (), (), "all"),
+        (of_the_user, "operator.setitem", (), effects.FIRST, "first"),
+        (of_the_user, "torch.Tensor.add_", (), effects.FIRST, "first"),
+        (of_the_user, "torch.Tensor.view", (), (), "first"),
+        (of_the_user, "torch.mine", (), (), "all"),
+        (of_the_user, "torch.mine_", (), effects.FIRST, "all"),
+        (torch.ops.aten.add, None, (), ((3, "out"),), "all"),
+        (torch.ops.aten.rand, None, ("random",), None, "all"),
+    ],
+)
+def test_a_name_tells_the_effects_of_a_function(function, name, kinds, writes, aliases):
+    found = function_effects(function, name)
+
+    assert (found.kinds, found.aliases) == (kinds, aliases)
+    assert writes is None or found.writes == writes
+
+
+class Inplace(nn.Module):
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+
+@pytest.mark.parametrize(
+    ("module", "kinds", "is_written", "aliases"),
+    [
+        (nn.ReLU(), (), False, "none"),
+        (nn.ReLU(inplace=True), (), True, "all"),
+        (nn.Dropout(0.5, inplace=True), ("random",), True, "all"),
+        (nn.Dropout(0.5, inplace=True).eval(), (), True, "all"),
+        (Inplace(nn.ReLU(inplace=True)), (), True, "all"),
+        (Inplace(nn.ReLU(), nn.Dropout(0.5)), ("random",), False, "all"),
+        (Inplace(nn.BatchNorm1d(1), nn.Dropout(0.5)), ("random", "state"), False, "all"),
+        (nn.TransformerEncoderLayer(2, 1, 2, activation=nn.ReLU(inplace=True), dropout=0), (), False, "all"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_effects_of_a_module_are_those_of_its_parts(module, kinds, is_written, aliases):
+    found = module_effects(module)
+
+    assert (found.kinds, bool(found.writes), found.aliases) == (kinds, is_written, aliases)
+
+
+def test_a_wait_for_a_collective_writes_what_it_waits_for():
+    found = function_effects(torch.ops._c10d_functional.wait_tensor.default, None)
+
+    assert (found.writes, found.aliases) == (((0, "tensor"),), "first")
+
+
+def test_an_operator_without_an_overload_has_the_effects_of_all():
+    views = function_effects(torch.ops.aten.view, None)
+    adds = function_effects(torch.ops.aten.add, None)
+    detached = function_effects(torch.ops.aten.sym_size, None)
+
+    assert (views.aliases, views.writes) == ("all", ())
+    assert adds.facts == function_effects(torch.ops.aten.add.Tensor, None).facts
+    assert detached.aliases == "none"

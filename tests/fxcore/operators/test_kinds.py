@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from fxcore.operators.kinds import (
     is_packet,
     operator_name,
     overload_behind,
+    overloads_of,
     packet_name,
     schema_of,
     tags_of,
@@ -109,3 +111,25 @@ def test_an_operator_of_a_dialect_has_the_tags_of_torch_s_and_a_function_has_non
     assert tag in tags_of(EdgeOpOverloadPacket(torch.ops.aten.rand).default)
     assert tag not in tags_of(ADD.Tensor)
     assert tags_of(torch.relu) == tags_of("relu") == ()
+
+
+def test_only_an_object_with_the_whole_form_of_an_operator_is_taken_for_one():
+    schema = SimpleNamespace(name="mine::op", arguments=[], returns=[])
+
+    assert schema_of(SimpleNamespace(_schema=schema)) is schema
+    for missing in ("name", "arguments", "returns"):
+        part = SimpleNamespace(**{key: value for key, value in vars(schema).items() if key != missing})
+        assert schema_of(SimpleNamespace(_schema=part)) is None
+    assert schema_of(SimpleNamespace(_schema=SimpleNamespace(name=1, arguments=[], returns=[]))) is None
+    assert schema_of(torch.relu) is None
+
+
+def test_a_packet_of_another_library_says_its_name_and_its_overloads():
+    packet = SimpleNamespace(_qualified_op_name="mine::op", _overload_names=["", "out"], default="d", out="o")
+
+    assert is_packet(packet)
+    assert overloads_of(packet) == ["d", "o"]
+    assert not is_packet(SimpleNamespace(_qualified_op_name="mine::op"))
+    assert not is_packet(SimpleNamespace(_overload_names=[]))
+    assert not is_packet(SimpleNamespace(_qualified_op_name=1, _overload_names=[]))
+    assert (is_packet(ADD), is_packet(ADD.Tensor)) == (True, False)

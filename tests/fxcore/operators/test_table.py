@@ -25,6 +25,7 @@ from fxcore.operators.table import (
     facts_of_name,
     facts_of_operator,
     inplace_argument,
+    name_of_function,
     names_mutation,
     operator_table,
 )
@@ -505,3 +506,26 @@ def test_no_file_lists_facts_about_operators_beside_the_table():
 
 def test_an_old_name_of_an_initialiser_has_the_facts_of_the_new_one():
     assert facts_of_name("torch.nn.init.normal") == facts_of_name("torch.nn.init.normal_") != {}
+
+
+def test_a_collective_names_its_group_and_a_wait_is_none():
+    native = torch.ops._c10d_functional
+
+    assert facts_of_operator(native.wait_tensor.default) == facts_of_operator(native.wait_tensor) == {"waits": True}
+    assert facts_of_operator(native.all_reduce.default)["collective"]
+    assert facts_of_operator(native.all_reduce)["collective"]
+    assert "collective" not in facts_of_operator(torch.ops.prims.sin.default)
+
+
+def test_the_name_of_a_function_is_its_module_s_and_its_own():
+    def unnamed():
+        return None
+
+    assert name_of_function(torch.relu) == "torch.relu"
+    assert name_of_function(operator.add) == "operator.add"
+    assert name_of_function(torch.Tensor.add_) == "torch.Tensor.add_"
+    unnamed.__module__ = None
+    assert name_of_function(unnamed) == ""
+    assert name_of_function(3) == ""
+    named = type("Named", (), {"__name__": 3})()
+    assert name_of_function(named) == ""

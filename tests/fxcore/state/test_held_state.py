@@ -194,7 +194,6 @@ class Config:
         (1, []),
         (((1,), (2,)), []),
     ],
-    ids=repr,
 )
 def test_containers_and_objects_of_users_are_followed(value, paths):
     assert [container.path for container in HeldState(values=[("v", value)]).containers] == paths

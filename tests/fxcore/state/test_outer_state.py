@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from fxcore.state.outer_state import OuterState
+from fxcore.state.outer_state import Attributes, OuterState
 from fxcore.state.snapshot import Snapshot, state_kept
 
 
@@ -107,3 +107,96 @@ def test_globals_that_a_function_assigns_are_restored():
 
     assert STEPS == 0
     assert "MADE" not in globals()
+
+
+def test_the_variables_of_a_function_are_followed_and_put_back():
+    numbers, tensor, layer = [1], torch.zeros(2), nn.Linear(1, 1)
+
+    def inner():
+        return numbers
+
+    def outer():
+        return inner, tensor, layer, later, size
+
+    size = 3
+    state = OuterState([("block", Counted())], [outer])
+    paths = {path for path, _ in state.values}
+    assert {"outer.tensor", "outer.layer", "outer.numbers"} <= paths
+    assert "outer.size" not in paths
+    assert not any("later" in path for path in paths)
+    readings = {reading.path: reading for reading in state.readings}
+    assert {"outer.size", "outer.inner", "outer.numbers"} <= readings.keys()
+
+    before = readings["outer.size"].read()
+    size = 4
+    assert readings["outer.size"].read() != before
+    readings["outer.size"].write(before)
+    later = 1
+    assert (size, outer()[3]) == (3, 1)
+
+
+def test_functions_in_attributes_and_hooks_of_every_kind_are_looked_at():
+    model, kept, seen = nn.Linear(1, 1), [], {}
+    model.function = lambda: kept
+    model.partial = functools.partial(model.function, seen, key=kept)
+    model.register_forward_pre_hook(lambda *_: None)
+    model.register_full_backward_hook(lambda *_: seen)
+
+    values = [value for _, value in OuterState([("layer", model)]).values]
+
+    assert sum(value is kept for value in values) >= 2
+    assert sum(value is seen for value in values) >= 2
+
+
+class Callable:
+    def __call__(self):
+        return self
+
+
+def test_an_object_that_is_called_is_followed_itself():
+    called = Callable()
+
+    assert OuterState([], [called]).values == [("", called)]
+
+
+LIST, NUMBER, TENSOR = [1], 1, torch.zeros(1)
+
+
+def reads():
+    return LIST, NUMBER, TENSOR, OuterState
+
+
+def test_containers_and_tensors_in_globals_are_followed():
+    assert OuterState([], [reads]).values == [("LIST", LIST), ("TENSOR", TENSOR)]
+    assert OuterState([], [reads]).readings == []
+
+
+def test_attributes_of_a_class_are_the_same_objects_or_others():
+    class Kind:
+        first, second = [1], 2
+
+    before = Attributes(vars(Kind))
+    assert before == Attributes(vars(Kind))
+    assert before != Attributes({})
+    assert before != vars(Kind)
+    Kind.first, Kind.third = [1], 3
+    assert before != Attributes(vars(Kind))
+    del Kind.second
+
+    before.give_to(Kind)
+
+    assert before == Attributes(vars(Kind))
+    assert (Kind.second, hasattr(Kind, "third")) == (2, False)
+
+
+class Furnished(nn.Module):
+    size: int = 3
+    helper = functools.partial(print)
+    table: ClassVar = {}
+
+    def forward(self, x):
+        return x
+
+
+def test_of_a_class_the_attributes_that_may_change_inside_are_followed():
+    assert OuterState([("", Furnished())]).values == [("Furnished.table", Furnished.table)]

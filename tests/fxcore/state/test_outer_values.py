@@ -246,7 +246,6 @@ def test_the_line_of_a_read_is_in_the_code_or_in_a_function_inside_and_a_write_i
         (types.SimpleNamespace(a=[1]), "SimpleNamespace({'a': [1]})"),
         (OfRefusing(1), "OfRefusing({'size': 1})"),
     ],
-    ids=repr,
 )
 def test_a_frozen_value_is_shown_as_the_value_was(value, text):
     assert shown_frozen(frozen(value)) == text

@@ -10,7 +10,18 @@ import pytest
 import torch
 
 from fxcore.state.changes import Change
-from fxcore.state.readings import Reading, Readings, kinds_of_generators, marks_of_generators, seed_generators
+from fxcore.state.readings import (
+    Content,
+    Reading,
+    Readings,
+    global_generators,
+    is_array,
+    kinds_of_generators,
+    marks_of_generators,
+    reading_of_array,
+    reading_of_generator,
+    seed_generators,
+)
 from fxcore.state.snapshot import Snapshot, globals_kept
 
 
@@ -136,3 +147,132 @@ def test_a_draw_from_a_generator_that_a_module_holds_is_noticed():
     module.generator.random()
 
     assert [change.path for change in before.changes()] != []
+
+
+def flip_sign(array):
+    array[0] = -array[0]
+
+
+def take_other_dtype(array):
+    array.dtype = numpy.int64
+
+
+def grow(array):
+    array.resize(5, refcheck=False)
+
+
+def turn(array):
+    array.shape = (3, 1)
+
+
+@pytest.mark.parametrize("change", [flip_sign, take_other_dtype, grow, turn])
+def test_an_array_gets_back_its_values_type_and_shape(change):
+    array = numpy.array([0.0, 1.0, 2.0])
+    reading = reading_of_array("a", array)
+    before = Readings([reading])
+    assert (reading.path, reading.role, before.changes()) == ("a", "array", [])
+
+    change(array)
+    assert [(each.path, each.what, each.role) for each in before.changes()] == [("a", "values", "array")]
+    before.restore()
+
+    assert before.changes() == []
+    assert (array.tolist(), array.dtype, array.shape) == ([0.0, 1.0, 2.0], numpy.float64, (3,))
+    assert not numpy.signbit(array[0])
+
+
+def test_an_array_that_cannot_be_written_stays_as_it_is():
+    array = numpy.zeros(2)
+    before = Readings([reading_of_array("a", array)])
+
+    array[0] = 1
+    array.setflags(write=False)
+    before.restore()
+
+    assert array.tolist() == [1, 0]
+
+
+def test_only_an_array_is_an_array():
+    assert [is_array(value) for value in (numpy.zeros(1), numpy.float64(1), [1], torch.zeros(1))] == [True] + [
+        False
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "draw"),
+    [
+        (torch.Generator, lambda generator: torch.rand(1, generator=generator).item()),
+        (lambda: random.Random(0), lambda generator: generator.gauss(0, 1)),
+        (lambda: numpy.random.default_rng(0), lambda generator: generator.normal()),
+        (lambda: numpy.random.RandomState(0), lambda generator: generator.normal()),
+    ],
+)
+def test_a_generator_draws_again_what_it_drew(make, draw):
+    generator = make()
+    draw(generator)
+    before = Readings([reading_of_generator("g", generator)])
+    assert before.changes() == []
+
+    drawn = [draw(generator), draw(generator)]
+    assert [(change.path, change.role) for change in before.changes()] == [("g", "generator")]
+    before.restore()
+
+    assert [draw(generator), draw(generator)] == drawn
+
+
+def test_a_value_that_is_read_again_keeps_its_first_state():
+    owner, values = object(), [1]
+    reading = Reading("a", "setting", owner, lambda: values[-1], values.append)
+    readings = Readings([reading])
+    values.append(2)
+
+    readings.add([reading._replace(path="b")])
+
+    assert readings.states() == {"a": 1}
+    readings.restore()
+    readings.restore()
+    assert values == [1, 2, 1]
+
+
+def test_contents_are_equal_if_their_bytes_and_forms_are():
+    assert Content(torch.ones(2)) == Content(torch.ones(2))
+    assert Content(torch.ones(2)) != Content(torch.zeros(2))
+    assert Content({"a": numpy.zeros(2)}) == Content({"a": numpy.zeros(2)})
+    assert Content(numpy.zeros((2, 1))) != Content(numpy.zeros((1, 2)))
+    assert Content(numpy.zeros(2)) != Content(numpy.zeros(2, dtype=numpy.int64))
+    assert Content(1) != 1
+
+
+def test_a_draw_is_read_from_the_memory_of_generators_of_python_and_numpy():
+    assert [type(mark) for mark in marks_of_generators()] == [Content, list, list]
+
+
+def test_generators_of_devices_are_read_and_seeded_once_cuda_is_in_use(monkeypatch):
+    seeds, generator = [], torch.Generator()
+    assert [reading.path for reading in global_generators()] == [
+        "torch's CPU generator",
+        "Python's random",
+        "numpy.random",
+    ]
+    seed_generators(1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+
+    with globals_kept():
+        seed_generators(7)
+
+    assert seeds == [7]
+    assert [(reading.path, reading.owner) for reading in global_generators()][1] == (
+        "the generator of cuda:0",
+        generator,
+    )
+
+
+def test_a_seed_of_more_than_32_bits_seeds_numpy_by_its_last_32():
+    with globals_kept():
+        seed_generators(2**32 + 5)
+        drawn = numpy.random.rand()
+        seed_generators(5)
+
+        assert numpy.random.rand() == drawn

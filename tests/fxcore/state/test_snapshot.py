@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from torch import nn
 import fxcore
 from fxcore.state.containers import Containers
 from fxcore.state.held_state import HeldState
-from fxcore.state.snapshot import Snapshot
+from fxcore.state.snapshot import Snapshot, globals_kept, state_kept
 
 
 class Holder(nn.Module):
@@ -252,3 +253,147 @@ def test_settings_of_the_process_are_put_back_unless_told_not_to(options, restor
         assert (torch.get_default_dtype() is before) is restored
     finally:
         torch.set_default_dtype(before)
+
+
+class Config:
+    def __init__(self, size):
+        self.size = size
+
+
+class Furnished(nn.Module):
+    """Has state of every kind beside tensors."""
+
+    shared: ClassVar = {"a": 1}
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("count", torch.ones(2))
+        self.plain, self.nested = torch.ones(2), [torch.ones(1)]
+        self.history, self.config = [1], Config(1)
+        self.generator, self.array, self.numbers = torch.Generator(), numpy.zeros(2), numpy.random.default_rng(0)
+
+    def forward(self, x):
+        return x
+
+
+def changed_furniture(model):
+    model.plain, model.nested[0], model.extra = torch.zeros(2), torch.zeros(1), torch.ones(1)
+    model.count.add_(1)
+    model.weight.grad = torch.ones(2)
+    model.history.append(2)
+    model.config.size = 2
+    model.array[0] = 1
+    model.numbers.random()
+    torch.rand(1, generator=model.generator)
+    torch.rand(1)
+
+
+@pytest.fixture
+def furnished():
+    """Return a module, whose class is as before afterwards."""
+    before = dict(vars(Furnished))
+    yield Furnished()
+    for name in vars(Furnished).keys() - before.keys():
+        delattr(Furnished, name)
+    Furnished.shared, Furnished.forward = before["shared"], before["forward"]
+
+
+def test_each_change_is_named_once_tensors_first(furnished):
+    before = Snapshot(furnished)
+    changed_furniture(furnished)
+
+    assert [(change.path, change.what, change.role) for change in before.changes()] == [
+        ("weight", "grad", "parameter"),
+        ("count", "values", "buffer"),
+        ("plain", "held", "attribute"),
+        ("nested[0]", "held", "attribute"),
+        ("extra", "held", "attribute"),
+        ("history[1]", "held", ""),
+        ("config.size", "held", ""),
+        ("generator", "values", "generator"),
+        ("array", "values", "array"),
+        ("numbers", "values", "generator"),
+    ]
+    before.restore()
+    assert list(before.changes()) == []
+
+
+def test_of_the_changes_beside_modules_those_that_a_trace_makes_itself_are_left_out(furnished):
+    size, other = 1, [1]
+
+    def function():
+        return size, other
+
+    before = Snapshot(furnished)
+    before.include_code(furnished, [function])
+    changed_furniture(furnished)
+    size = 2
+    other.append(2)
+    Furnished.shared, Furnished.added = {"a": 2}, 3
+    Furnished.forward = lambda self, x: x
+
+    found = [(change.path, change.what) for change in before.changes_beside_modules()]
+
+    assert sorted(found) == [
+        ("Furnished.added", "held"),
+        ("Furnished.shared", "held"),
+        ("function.other[1]", "held"),
+        ("function.size", "held"),
+        ("self.array", "values"),
+        ("self.config.size", "held"),
+        ("self.history[1]", "held"),
+        ("self.nested[0]", "held"),
+        ("self.numbers", "values"),
+    ]
+    before.restore()
+    assert (size, other, Furnished.shared) == (1, [1], {"a": 1})
+
+
+def test_settings_and_global_generators_are_no_changes_that_a_trace_has_to_name():
+    with globals_kept() as before:
+        torch.rand(1)
+        torch.overrides.BaseTorchFunctionMode().__enter__()
+        torch.set_default_dtype(torch.float64)
+        found = [change.path for change in before.changes_beside_modules()]
+
+    assert found == ["the default dtype"]
+
+
+@pytest.mark.parametrize("parameters", [True, False])
+def test_a_kept_model_is_as_before_but_for_added_attributes(furnished, parameters):
+    added = ["constant", "number", "missing"]
+    before = Snapshot(furnished)
+
+    with state_kept(furnished, added, parameters=parameters):
+        changed_furniture(furnished)
+        furnished.register_buffer("constant", torch.ones(1))
+        furnished.number, furnished.other = 3, 4
+        with torch.no_grad():
+            furnished.weight.add_(1)
+
+    assert (furnished.number, furnished.constant.tolist()) == (3, [1.0])
+    assert not hasattr(furnished, "other")
+    assert furnished.weight.tolist() == ([1.0, 1.0] if parameters else [2.0, 2.0])
+    written = [] if parameters else ["weight"]
+    assert [change.path for change in before.changes() if change.path not in added] == written
+
+
+def test_what_is_no_module_is_kept_by_its_functions_and_the_process():
+    with state_kept(len, ["number"]):
+        torch.set_default_dtype(torch.float64)
+
+    assert torch.get_default_dtype() is torch.float32
+
+
+def test_the_functions_of_the_classes_of_modules_are_saved_but_not_those_of_graph_modules(furnished):
+    graph = fxcore.Graph()
+    graph.output(None)
+    furnished.inner = fxcore.GraphModule({}, graph)
+    before = Snapshot(furnished)
+    before.include_classes(furnished)
+
+    Furnished.forward = lambda self, x: x
+    furnished.inner.recompile()
+
+    assert [(change.path, change.what) for change in before.changes()] == [("Furnished.forward", "function")]

@@ -143,3 +143,43 @@ def test_the_tensors_that_a_tensor_wraps_are_its_parts():
     assert wrapped_tensors(pair) == {"first": pair.first, "second": pair.second}
     assert wrapped_tensors(torch.ones(2)) == wrapped_tensors(nested()) == {}
     assert wrapped_tensors(torch.nn.Parameter(torch.ones(2))) == {}
+
+
+def test_a_single_element_has_a_storage_that_may_be_freed():
+    for tensor in (torch.tensor(1), torch.ones(1), torch.nn.Parameter(torch.ones(1))):
+        assert has_storage(tensor)
+        assert has_all_memory(tensor)
+        tensor.untyped_storage().resize_(0)
+        assert not has_all_memory(tensor)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.nn.Parameter(torch.ones(2)),
+        lambda: torch.nn.Parameter(torch.ones(2), requires_grad=False),
+        lambda: torch.tensor([1 + 2j, 3j]).conj(),
+        lambda: torch.tensor([1 + 2j, 3j]).to_sparse(),
+        lambda: torch.eye(2).to_sparse().requires_grad_(),
+        lambda: torch.ones(2, requires_grad=True),
+        lambda: torch.ones(0, 2),
+    ],
+)
+def test_a_copy_is_of_the_same_kind(make):
+    tensor = make()
+
+    copied = copy_tensor(tensor)
+
+    def facts(each):
+        return type(each), each.requires_grad, each.is_conj(), each.is_neg(), each.layout, each.dtype, each.shape
+
+    assert facts(copied) == facts(tensor)
+    assert copied.detach().to_dense().tolist() == tensor.detach().to_dense().tolist()
+    assert copied is not tensor
+
+
+def test_a_nested_tensor_of_a_class_of_its_own_is_a_tensor_without_parts():
+    jagged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+
+    assert type(jagged) is not torch.Tensor
+    assert wrapped_tensors(jagged) == {}
