@@ -377,8 +377,8 @@ def _costs(lines: Sequence[Line]) -> CostBlock:
 
 
 def _code(lines: Sequence[Line]) -> str:
-    filled = [_margin(line) for _, line in lines if line]
-    texts = [line[min(filled, default=0) :] for _, line in lines]
+    margin = min([_margin(line) for _, line in lines if line], default=0)
+    texts = [line[margin:] for _, line in lines]
     while texts and not texts[-1]:
         texts.pop()
     if not texts:

@@ -11,6 +11,7 @@ from torch import nn
 import fxcore
 from fixtures.call_counts import added_calls
 from pytest_fxgraph.captures.subjects import to_readable_graph
+from pytest_fxgraph.document import text_reader
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
@@ -140,3 +141,17 @@ def test_a_class_of_layers_is_looked_at_once_in_a_process(monkeypatch):
     build_document(fxcore.symbolic_trace(layers(3)))
 
     assert nn.Linear.__init__ not in looks
+
+
+def test_the_margin_of_a_section_is_measured_once_and_not_for_each_line(monkeypatch):
+    lengths = []
+
+    def counted_min(values, **options):
+        lengths.append(len(values := list(values)))
+        return min(values, **options)
+
+    monkeypatch.setattr(text_reader, "min", counted_min, raising=False)
+
+    decode(encode(build_document(chain(500))), "golden.yaml")
+
+    assert lengths.count(502) <= 2  # the graph, and its code
