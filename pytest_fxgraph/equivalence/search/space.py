@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fxcore.state.storage import is_plain
+from pytest_fxgraph.document.capture_notes import meta_of
 from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.recipe import (
@@ -250,7 +251,7 @@ def _limits_of(graph: Any, nodes: list[Any], space: SearchSpace) -> dict[Dim, _L
     shapes = [tuple(value.shape) for value in recorded if isinstance(value, torch.Tensor)]
     if not shapes:
         return None
-    ranges = {str(symbol): bounds for symbol, bounds in (getattr(graph, "meta", {}).get(RANGES) or {}).items()}
+    ranges = {str(symbol): bounds for symbol, bounds in (meta_of(graph).get(RANGES) or {}).items()}
     given = [tuple(each.example.shape) for each in space.tensors]
     is_matched = len(shapes) == len(given) and all(map(_fits, shapes, given))
     return {
