@@ -103,9 +103,11 @@ def _with_interface(graph: ComparedGraph, region: Region, occurrence: Occurrence
 
 def _returned(graph: ComparedGraph, region: Region) -> list[Change]:
     """Return the changes of the output, if it differs by results of a region of one graph alone."""
+    if bool(region.expected) == bool(region.obtained):
+        return []
     changes = [change for found in graph.changed.values() for change in found if change.subject == "output"]
     form = next((change for change in changes if change.field.startswith("args")), None)
-    if form is None or bool(region.expected) == bool(region.obtained):
+    if form is None:
         return []
     results, others = ({*references(text)} for text in (form.expected, form.obtained))
     more, fewer = (others, results) if region.obtained else (results, others)
@@ -158,7 +160,7 @@ def _side(graph: ComparedGraph, calls: Sequence[int], is_added: bool) -> str:
 def _beside_kept(graph: ComparedGraph, region: Region) -> Occurrence | None:
     """Tell nodes that were added or removed before calls that are in both graphs, as operands of a `cat` are."""
     partners = graph.alignment.obtained_of
-    kept = {partners[n] for n in region.expected if partners[n] >= 0} - graph.replaced.keys()
+    kept = {partners[n] for n in region.expected if partners[n] >= 0 and partners[n] not in graph.replaced}
     gone = [n for n in region.expected if partners[n] not in kept]
     come = [n for n in region.obtained if n not in kept]
     if not kept or bool(gone) == bool(come):
