@@ -67,7 +67,8 @@ class DeferredEdits:
         dead, to_rewrite, joined = self._dead, self._to_rewrite, self._joined
         hooks = self._has_listeners and getattr(self._graph.owning_module, "_replace_hooks", None)
         # Another input of a reader may have been replaced since the list was made.
-        for reader in sorted(readers, key=self._time_joined):
+        # Mostly there is one reader. Without such questions, replacing n/2 matches takes 1.2 times as long.
+        for reader in sorted(readers, key=self._time_joined) if len(readers) > 1 else readers:
             if reader in dead:
                 continue
             if hooks:
@@ -112,7 +113,10 @@ class DeferredEdits:
         front with all nodes that it needs. Return None if no place exists, because an input depends on one of the
         values.
         """
-        place = min(readers, key=_position) if readers else max(values, key=_position)._next
+        if readers:
+            place = readers[0] if len(readers) == 1 else min(readers, key=_position)
+        else:
+            place = max(values, key=_position)._next
         # Most inputs stand there already. Without these lines, replacing n/2 matches took 10 % longer.
         if place._op != "root":
             end = place._sort_key
@@ -156,7 +160,7 @@ class DeferredEdits:
                 readers += [reader for reader in current.users if reader not in dead]
                 pending += self._replaced_by.get(current, ())
             readers = list(dict.fromkeys(readers))
-        return sorted(readers, key=self._time_joined)
+        return sorted(readers, key=self._time_joined) if len(readers) > 1 else readers
 
     def _time_joined(self, reader: Node) -> int:
         return self._joined.get(reader, 0)
@@ -172,8 +176,8 @@ class DeferredEdits:
         for node in sorted(dead, key=_position, reverse=True):
             self._graph.erase_node(node)
         for value in dict.fromkeys([value for reader in rewritten for value in reader._input_nodes]):
-            # In the order of immediate edits.
-            value.users = dict.fromkeys(sorted(value.users, key=self._time_joined))
+            if len(value.users) > 1:  # in the order of immediate edits
+                value.users = dict.fromkeys(sorted(value.users, key=self._time_joined))
         for table in (self._unfinished, self._replaced_by, self._dead, self._joined, self._to_rewrite):
             table.clear()
 

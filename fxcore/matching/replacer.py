@@ -123,12 +123,11 @@ class MatchReplacer:
         """
         edits, nodes_map = self._edits, match.nodes_map
         has_new_inputs = self._refresh(match)
-        inputs = [edits.resolve(value) for value in inputs]
+        if inputs is not match.placeholder_nodes:  # placeholder_nodes are resolved already
+            inputs = [edits.resolve(value) for value in inputs]
         val_map: dict[Node, Any] = dict(zip(replacement.inputs, inputs, strict=True))
         matched = [nodes_map[node] for node in self._operations]
-        if has_new_inputs and not set(matched).isdisjoint(
-            nodes_in([val_map[node] for node in replacement.read_inputs])
-        ):
+        if has_new_inputs and any(_is_among(val_map[node], matched) for node in replacement.read_inputs):
             return None
         readers: _Readers = {}
         everybody: list[Node] = []
@@ -139,7 +138,8 @@ class MatchReplacer:
                 readers[value] = found = edits.readers(value)
                 everybody += found
         needed = [val_map[node] for node in replacement.inputs_computed_with]
-        needed += self._late_successors(match, replacement, val_map, readers)
+        if replacement.returned_inputs:
+            needed += self._late_successors(match, replacement, val_map, readers)
         place = edits.make_place(needed, list(readers) or matched, everybody)
         if place is None:
             return None
@@ -192,6 +192,10 @@ class MatchReplacer:
                     found_any = True
                 match.placeholder_nodes[index] = value
         return found_any
+
+
+def _is_among(value: Any, nodes: list[Node]) -> bool:
+    return value in nodes if type(value) is Node else any(node in nodes for node in nodes_in(value))
 
 
 # Returned value of a match -> its readers.
