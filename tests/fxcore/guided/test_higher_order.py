@@ -811,10 +811,12 @@ def test_a_branch_that_reads_a_list_from_outside_asks_for_its_type_and_length():
     x = torch.ones(3)
     graph_module = fxcore.symbolic_trace(joined, example_inputs=(x, [x, x + 1]))
 
-    assert guards_of(graph_module) == ["type(parts) is list", "len(parts) == 2"]
+    # torch.cat of 2.6 does not ask for the type: a tuple of tensors gives the same result.
+    asked = ["type(parts) is list"] if IS_RECENT else []
+    assert guards_of(graph_module) == [*asked, "len(parts) == 2"]
     assert torch.equal(graph_module(x, [x, x]), torch.cat([x, x]) + 3)
     assert torch.equal(graph_module(-x, [x, x]), torch.cat([x, x]) * 2)
-    for others in ((x, x), [x, x, x]):
+    for others in ((x, x), [x, x, x]) if IS_RECENT else ([x, x, x],):
         with pytest.raises(GuardError):
             graph_module(x, others)
 
