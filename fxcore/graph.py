@@ -302,6 +302,7 @@ class Graph:
         copied._meta = copied_meta(node)
         return copied
 
+    @gc_paused()  # else a copy of 100,000 nodes takes 1.8 times as long
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
         """Copy the nodes of `g` here, up to its output, and return the copy of the output's value.
 
