@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fixtures.document_strategies import documents, layered_documents
@@ -16,7 +16,7 @@ from pytest_fxgraph.goldens.inline_text import read_inline, write_inline
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(documents() | layered_documents())
 def test_a_document_whose_names_are_kept_comes_back_from_its_text(document):
     document = replace(document, keeps_traced_names=True)
@@ -24,7 +24,7 @@ def test_a_document_whose_names_are_kept_comes_back_from_its_text(document):
     assert decode(encode(document), "a") == document
 
 
-@settings(max_examples=120)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(documents() | layered_documents())
 def test_a_folded_document_comes_back_under_names_counted_per_block(document):
     text = encode(document)
@@ -38,7 +38,7 @@ def test_a_folded_document_comes_back_under_names_counted_per_block(document):
 
 
 @pytest.mark.slow
-@settings(max_examples=80)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(documents() | layered_documents())
 def test_a_document_comes_back_from_an_inline_text(document):
     text = write_inline(document)
@@ -49,7 +49,7 @@ def test_a_document_comes_back_from_an_inline_text(document):
     assert write_inline(read) == text
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(layered_documents(), st.data())
 def test_a_document_that_differs_does_not_match(document, data):
     place = data.draw(st.integers(0, len(document.nodes) - 1))
