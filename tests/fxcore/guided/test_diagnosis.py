@@ -160,6 +160,22 @@ def test_a_failed_trace_names_the_other_places():
     assert last.count("test_diagnosis.py:") == 2
 
 
+def test_a_failed_trace_does_not_count_a_place_that_is_assumed():
+    class Norm(nn.Module):
+        def forward(self, x):
+            return x / float(x.norm().item())
+
+    gate = f"test_diagnosis.py:{Gate.forward.__code__.co_firstlineno + 1}"
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(
+            nn.Sequential(Gate(), Mean(), Norm()), example_inputs=torch.rand(2, 3), assume={gate: True}
+        )
+
+    last = str(refusal.value).splitlines()[-1]
+    assert "lists all 2 places that stop this trace" in last
+    assert f"{gate}," not in last
+
+
 def test_a_failed_trace_with_one_place_names_no_other():
     with pytest.raises(fxcore.FxError) as refusal:
         fxcore.symbolic_trace(Gate(), example_inputs=torch.rand(2, 3))
