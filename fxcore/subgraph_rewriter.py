@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,8 +98,8 @@ def replace_pattern_with_filters(
     Python values. With `bind_arguments`, an argument may be given by position, by keyword, or left to its default.
 
     Raises GraphArgumentError (an AssertionError) for a pattern without an operation or with dead code, for an unknown
-    `match_modules`, and for a replacement that takes or returns another number of values; NodeTargetError (a
-    ValueError) for an empty pattern.
+    `match_modules`, for filters that are no list of functions, and for a replacement that takes or returns another
+    number of values; NodeTargetError (a ValueError) for an empty pattern.
     """
     with gc_paused():
         graph, pattern_graph = gm.graph, graph_of(pattern)
@@ -107,7 +107,13 @@ def replace_pattern_with_filters(
             pattern_graph, ignore_literals=ignore_literals, match_modules=match_modules, bind_arguments=bind_arguments
         )
         refuse_without_operation(pattern_graph)
-        matches, filters = matcher.match(graph, node_name_match), match_filters or ()
+        filters = () if match_filters is None else match_filters
+        if not (isinstance(filters, Collection) and all(map(callable, filters))):
+            raise GraphArgumentError(
+                "match_filters must be a list of functions of a match, the graph and the pattern, got "
+                f"{type(filters).__name__}; give a list, also for one function"
+            )
+        matches = matcher.match(graph, node_name_match)
         matches = [each for each in matches if all(accept(each, graph, pattern_graph) for accept in filters)]
         source = replacement_of(
             replacement, replacement_callback, graph, pattern_graph, capture_literals=capture_literals

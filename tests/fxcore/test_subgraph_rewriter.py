@@ -250,3 +250,17 @@ def test_the_module_runs_what_was_put_in():
     replace_pattern(traced, lambda x: torch.relu(x), lambda x: torch.neg(x))
 
     assert (before.item(), traced(torch.tensor(-2.0)).item()) == (0.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "filters", [lambda *_: True, torch.rand(2, 3), [torch.rand(2)]], ids=["one", "inputs", "tensor"]
+)
+def test_filters_that_are_no_list_of_functions_are_refused(filters):
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x))
+
+    with pytest.raises(
+        fxcore.FxError, match=r"match_filters must be a list of functions of a match.* got \w+; give a list"
+    ):
+        replace_pattern_with_filters(traced, lambda a: torch.relu(a), lambda a: torch.sigmoid(a), filters)
+
+    assert "relu" in traced.code
