@@ -160,11 +160,27 @@ def test_a_failed_trace_names_the_other_places():
     assert last.count("test_diagnosis.py:") == 2
 
 
-def test_a_failed_trace_does_not_count_a_place_that_is_assumed():
-    class Norm(nn.Module):
-        def forward(self, x):
-            return x / float(x.norm().item())
+class Norm(nn.Module):
+    def forward(self, x):
+        return x / float(x.norm().item())
 
+
+class Power(nn.Module):
+    def forward(self, x):
+        return x ** float(x.max().item())
+
+
+@pytest.mark.parametrize(("others", "count", "ends"), [((), 3, False), ((Power(),), 4, True)])
+def test_a_failed_trace_names_three_places_at_most(others, count, ends):
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(nn.Sequential(Gate(), Mean(), Norm(), *others), example_inputs=torch.rand(2, 3))
+
+    last = str(refusal.value).splitlines()[-1]
+    assert f"lists all {count} places" in last
+    assert (last.count("test_diagnosis.py:"), last.endswith(", ...")) == (3, ends)
+
+
+def test_a_failed_trace_does_not_count_a_place_that_is_assumed():
     gate = f"test_diagnosis.py:{Gate.forward.__code__.co_firstlineno + 1}"
     with pytest.raises(fxcore.FxError) as refusal:
         fxcore.symbolic_trace(
