@@ -8,6 +8,7 @@ from collections import OrderedDict
 from types import CodeType
 from typing import Any
 
+GENERATED = "<eval_with_key>"  # the beginning of the file names of generated code, as in torch.fx
 # A code object is small beside its graph, and the graphs of one model repeat.
 _MOST_CODE_OBJECTS = 256
 
@@ -48,7 +49,7 @@ class SourceCache:
         self._code_objects.clear()
 
     def _file_name(self, origin: dict[str, Any]) -> str:
-        key = f"<eval_with_key>.{self._next_id}"
+        key = f"{GENERATED}.{self._next_id}"
         self._next_id += 1
         if {"co_filename", "co_firstlineno", "co_name"} <= origin.keys():
             key += f" from {origin['co_filename']}:{origin['co_firstlineno']} in {origin['co_name']}"
@@ -58,7 +59,7 @@ class SourceCache:
         code = self._code_objects.get(source)
         if code is None:
             # dont_inherit: the __future__ import of this file must not turn the annotations into text.
-            code = compile(source, "<eval_with_key>", "exec", dont_inherit=True)
+            code = compile(source, GENERATED, "exec", dont_inherit=True)
             self._code_objects[source] = code
             if len(self._code_objects) > _MOST_CODE_OBJECTS:
                 self._code_objects.popitem(last=False)

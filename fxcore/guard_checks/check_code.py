@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
 
 from fxcore.codegen.globals import GeneratedGlobals
-from fxcore.codegen.source_cache import SOURCES
+from fxcore.codegen.source_cache import GENERATED, SOURCES
 from fxcore.codegen.statements import StatementWriter
 from fxcore.guard_checks.checks import Checker, is_checked
 from fxcore.guard_checks.plan import ENTRY, Plan
@@ -20,7 +21,7 @@ from fxcore.node_data.namespace import Namespace
 # Values that Python compares with `!=`, and that source can name.
 _LITERALS = (bool, int, str, torch.dtype)
 # The `__module__` of generated checks. Generated code calls them under this name.
-MODULE_OF_CHECKS = "guards"
+_MODULE = "guards"
 # The variable with the values that guards without a twin share.
 ALONE = "_values_alone"
 # Functions that give a truth. Symbolic truths of torch cannot be compared.
@@ -37,6 +38,11 @@ class CheckFunction(NamedTuple):
     name: str
     function: Any
     inputs: tuple[Node, ...]  # nodes of the graph
+
+
+def is_check(function: FunctionType) -> bool:
+    """Return whether a function is a generated check. A user may have a module `guards` as well, in a file."""
+    return function.__module__ == _MODULE and function.__code__.co_filename.startswith(GENERATED)
 
 
 class CheckFunctions:
@@ -86,7 +92,7 @@ class CheckFunctions:
         source, names = writer.written(name, inputs, carried, carried_on)
         SOURCES.run(source, names)
         function = names[name]
-        function.__module__ = MODULE_OF_CHECKS
+        function.__module__ = _MODULE
         return CheckFunction(name, function, inputs)
 
 

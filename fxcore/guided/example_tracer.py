@@ -20,7 +20,7 @@ from fxcore import torch_fx_registry
 from fxcore.errors import ExampleError, ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
-from fxcore.guard_checks.check_code import MODULE_OF_CHECKS
+from fxcore.guard_checks.check_code import is_check
 from fxcore.guards import Guard
 from fxcore.guided import numpy_calls, replacements
 from fxcore.guided.answers import Answers, Messages, has_marks
@@ -405,7 +405,7 @@ class ExampleTracer(Tracer):
         self.caught_errors = CaughtErrors(assume)
         self.outer_reads = OuterReads(self, functions, getattr(function, "__self__", None))
         # The checks of a graph that is traced again catch errors to refuse the call.
-        traced = [each.__code__ for each in functions if each.__module__ != MODULE_OF_CHECKS]
+        traced = [each.__code__ for each in functions if not is_check(each)]
         self._caught_calls = CaughtCalls(traced)
         self.operators = UnrecordedOperators(snapshot, self.ways)
         self._made_modules: set[nn.Module] = set()

@@ -161,3 +161,9 @@ def test_the_block_is_found_in_the_source_of_its_own_function(place):
     function, guards = PLACES[place]
 
     assert guards_of(function, torch.ones(3, 4)) == guards
+
+
+def test_a_block_in_a_user_s_module_called_guards_counts(monkeypatch):
+    monkeypatch.setattr(with_a_text, "__module__", "guards")
+
+    assert guards_of(with_a_text, torch.ones(3, 4)) == ["matmul(...) raises no LinAlgError or RuntimeError"]
