@@ -67,6 +67,7 @@ def test_an_edit_that_changes_the_capture_is_told(name, base, tmp_path):
     assert MUTANTS[name].words in section
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", some(HARMLESS, HARMLESS_SAMPLE))
 def test_a_harmless_edit_is_no_difference(name, base, tmp_path):
     obtained = captured_document(tmp_path, edited(HARMLESS[name]))

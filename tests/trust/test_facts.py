@@ -131,6 +131,7 @@ DELEGATES = {
 }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_changed_fact_is_caught_and_an_equal_graph_passes(case):
     _, make, change = CASES[case]
@@ -141,6 +142,7 @@ def test_a_changed_fact_is_caught_and_an_equal_graph_passes(case):
     assert not compare_documents(golden, changed, level="exact").is_empty
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("change", DELEGATES)
 def test_a_changed_delegate_is_caught(change):
     golden = delegating()

@@ -45,7 +45,7 @@ def check(found):
     assert [(str(each.mutation), each.kinds) for each in found if not each.kinds & {*each.mutation.kinds}] == []
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("name", sample(EVERY))
 def test_a_sample_of_the_mutants_of_a_small_model_is_caught(name):
     found = list(trials(name, subject(name), most_places=2))
@@ -83,7 +83,7 @@ def test_loosening_operand_order_and_spelling_loses_no_other_mutant(name):
                 assert not compare_documents(golden, mutant, commutative=True).is_empty, f"{mutation} at {place}"
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("name", sample(2 * EVERY))
 def test_close_constants_let_rounding_pass_and_no_other_mutant(name):
     gm = subject(name)

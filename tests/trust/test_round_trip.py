@@ -18,7 +18,7 @@ from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.goldens.files import Received, read_received, write_received
 from pytest_fxgraph.goldens.store import GoldenStore
 
-SHORT, LONG = 25, 10_000
+SHORT, LONG = 15, 10_000
 ANY_BYTES = st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass"))
 YAML_LIKE = st.text("-?:[]{}!&*'\"|>% \n\r\tab1#~", max_size=80).map(str.encode)
 WORDS = """

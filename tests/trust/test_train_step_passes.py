@@ -55,6 +55,7 @@ def test_a_right_pass_keeps_three_steps(fx_transform, name):
     assert result.is_changed
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", ["share_equal_calls", "drop_dead_code"])
 def test_a_clean_up_keeps_three_steps(fx_transform, name):
     graph_module = capture(plain_step(), net_inputs(), frontend="make_fx").graphs[0]
@@ -69,7 +70,7 @@ def test_a_clean_up_keeps_three_steps(fx_transform, name):
     result.assert_ops(removed={"aten.t": 1})
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_pass_is_named_with_its_effect(fx_transform, name):
     make, words = BROKEN[name]

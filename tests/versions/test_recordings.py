@@ -60,6 +60,7 @@ def surprises(name: str, expected: tuple[str, str | None], obtained: tuple[str, 
             yield f"{what}: no difference, though {known.reason}" if known else f"{what}: a difference"
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.long] if case.is_long else []) for case in CASES.values()],
@@ -87,6 +88,7 @@ def test_recorded_goldens_hold_under_each_version_that_recorded():
     assert not found
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", sorted(LEAVES.keys() - {"LinearCrossEntropyLoss"}))
 def test_an_odd_argument_is_a_difference_under_each_torch(name):
     default = RECORDED[f"leaf {name}()"]
@@ -125,6 +127,7 @@ def test_every_parameter_of_a_leaf_has_an_odd_value_or_a_reason_to_have_none():
         assert without - tried <= explained, name
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.reason)
 def test_a_difference_that_is_listed_is_seen_in_the_recordings(difference):
     seen = [

@@ -23,6 +23,7 @@ def spoil(project, content: bytes | None):
     return path
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", BAD)
 def test_a_spoilt_golden_fails_clearly_and_stays(project, kind):
     path = spoil(project, BAD[kind])
@@ -78,6 +79,7 @@ def test_a_folder_in_the_place_of_a_golden_is_an_error(project):
     result.stdout.fnmatch_lines(["*golden/test_net/test_net.yaml*"])
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     "last", ["    y = self.linear(x);  x = None\n", "code: |\n", "    return relu\n", "graph: |\n"]
 )

@@ -67,6 +67,7 @@ def properties_in(path) -> dict[str | None, list[tuple[str | None, str | None]]]
     }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("options", "environment"),
     [

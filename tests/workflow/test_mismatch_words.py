@@ -32,7 +32,7 @@ class NetCase(unittest.TestCase):
 """
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("options", [[], ["--assert=plain"], ["--tb=short"], ["-n0"]], ids=" ".join)
 @pytest.mark.parametrize("test", [None, HELPER, UNITTEST], ids=["test", "helper", "unittest"])
 def test_field_values_and_command_stand_in_the_assertion(project, test, options):
@@ -87,6 +87,7 @@ def test_net(fx_golden):
     result.stdout.fnmatch_lines(["E*Stubborn answered the comparison itself*", "E*write `assert fx_golden == sub*"])
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("subject", ["torch.zeros(2)", "3", "'text'", "None", "Net"])
 def test_what_is_no_subject_is_a_type_error_that_says_what_is_one(project, subject):
     project.test(f"import torch\nfrom model import Net\n\ndef test(fx_golden):\n    assert {subject} == fx_golden\n")

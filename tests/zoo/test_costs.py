@@ -31,6 +31,7 @@ def sample(models, every):
     ]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("model", sample(MODELS, 20))
 def test_products_of_every_model_are_those_of_torchs_counter(model):
     if model.requires:

@@ -198,6 +198,7 @@ class Candidates(nn.Module):
         return self.head(self.drop(y)) * (self.table + 1).exp() + torch.sigmoid(y.sum()) + torch.sigmoid(y.sum())
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_pass_changes_a_candidate_or_gives_the_reason_in_every_form(form):
     model = entry("candidates", Candidates, lambda: (torch.rand(2, 3, 8, 8),))
