@@ -49,6 +49,7 @@ def fx_golden(request: pytest.FixtureRequest) -> FxGolden:
     assert subject == fx_golden.inline() has its golden in the test itself.
     """
     _require_torch("fx_golden")
+    follow_tests(request)
     from pytest_fxgraph.gate.activation import enable_golden_session
     from pytest_fxgraph.gate.fixture import FxGolden
 
@@ -91,6 +92,7 @@ def fx_ops(request: pytest.FixtureRequest) -> FxOps:
     Graphs inside the graph are looked into; fx_ops(subject, recursive=False) leaves them out.
     """
     _require_torch("fx_ops")
+    follow_tests(request)
     from pytest_fxgraph.operator_queries import FxOps
 
     hook = request.config.hook.pytest_fxgraph_adapt
@@ -126,6 +128,7 @@ def fx_ranks(request: pytest.FixtureRequest) -> FxRanks:
     The marker fx(world_size=..., mesh=...) gives defaults.
     """
     _require_torch("fx_ranks")
+    follow_tests(request)
     from pytest_fxgraph.ranks.fixture import FxRanks
 
     def marked() -> tuple[int | None, Any]:
@@ -143,6 +146,7 @@ def fx_stages(request: pytest.FixtureRequest) -> FxStages:
     fx_stages(model, inputs, stages=["export", "decompose", my_pass]) returns Stages: .text(), .made_by(), .history().
     """
     _require_torch("fx_stages")
+    follow_tests(request)
     from pytest_fxgraph.captures.stages import FxStages
 
     if not request.config.getoption("fx_report"):
@@ -158,6 +162,7 @@ def fx_table(request: pytest.FixtureRequest) -> FxTable:
     fx_table(row=, name=, extra=, tolerance=, better=, costs=, frontend=, example_inputs=) sets options.
     """
     _require_torch("fx_table")
+    follow_tests(request)
     from pytest_fxgraph.gate.activation import enable_golden_session
     from pytest_fxgraph.gate.table_fixture import FxTable
 
@@ -176,6 +181,65 @@ def fx_rewrite(request: pytest.FixtureRequest) -> FxRewrite:
 
     hook = request.config.hook.pytest_fxgraph_adapt
     return FxRewrite(lambda obj: hook(obj=obj))
+
+
+class AroundTests:
+    """The hooks around each test, registered when a test asks for a fixture that needs them.
+
+    Each test of other runs is spared 29,000 instructions.
+    """
+
+    def __init__(self, item: pytest.Item | None) -> None:
+        self.item = item  # its setup or call had begun when the hooks were registered
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin an attempt; a rerun begins another."""
+        self.item = None
+        item.config.stash[CURRENT_ITEM] = item
+        end_attempt(item)
+
+    # Behind hooks of pytest that run the test and its teardown, and raise if these fail. A wrapper would cost three
+    # times as much.
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Fail a test that passed for failed checks of `fx_golden.check`, or for a fixture that compared nothing."""
+        __tracebackhide__ = True
+        attempt = begun_attempt(item)
+        if attempt is not None:
+            attempt.close()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Fail the test during whose call the hooks were registered: pytest did not ask them in this call."""
+        if item is self.item and call.when == "call" and call.excinfo is None:
+            try:
+                self.pytest_runtest_call(item)
+            except (Exception, pytest.fail.Exception):
+                call.excinfo = pytest.ExceptionInfo.from_current()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Fail a test for failed checks in the teardown of its fixtures, too."""
+        __tracebackhide__ = True
+        attempt = begun_attempt(item)
+        if attempt is not None:
+            attempt.raise_failed_checks()
+
+
+def follow_tests(request: pytest.FixtureRequest) -> None:
+    """Register the hooks around tests, where a test gets the run's first fixture by name: nobody knew before."""
+    item: pytest.Item = request._pyfuncitem  # also of a fixture of the session, whose node is the session
+    if follow_all_tests(request.config, item):
+        request.config.stash[CURRENT_ITEM] = item
+
+
+def follow_all_tests(config: pytest.Config, item: pytest.Item | None = None) -> bool:
+    """Register the hooks around tests. A second call does nothing. Return whether it was the first."""
+    is_first = not config.pluginmanager.has_plugin("fxgraph-around-tests")
+    if is_first:
+        config.pluginmanager.register(AroundTests(item), "fxgraph-around-tests")
+    return is_first
 
 
 def attempt_of(item: pytest.Item) -> GoldenAttempt:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
+from pytest_fxgraph.arguments import check_options, shows_options
 from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import programs_of, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.captures.ways import FxCapture
-from pytest_fxgraph.choices import ConstantForm, Level, check_options, shows_options
+from pytest_fxgraph.choices import ConstantForm, Level
 from pytest_fxgraph.compare import difference as compared
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
-from pytest_fxgraph.fixtures import CURRENT_ITEM, attempt_of, begun_attempt, end_attempt
+from pytest_fxgraph.fixtures import attempt_of, begun_attempt, end_attempt, follow_all_tests
 from pytest_fxgraph.fixtures import fx_capture as fx_capture
 from pytest_fxgraph.fixtures import fx_equivalence as fx_equivalence
 from pytest_fxgraph.fixtures import fx_golden as fx_golden
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 # The name of the entry point, and the module's name for `-p` and `pytest_plugins`.
 _NAMES = ("fxgraph", __name__)
-_FIXTURES_OF_GOLDENS = frozenset({"fx_golden", "fx_table"})
+_FIXTURES_OF_GOLDENS = {"fx_golden", "fx_table"}
+_FIXTURES_OF_TESTS = {*_FIXTURES_OF_GOLDENS, "fx_ops", "fx_ranks", "fx_stages"}
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -149,36 +150,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Follow the goldens from now on, if a test asks for them in its signature, or through another fixture."""
-    if any(not _FIXTURES_OF_GOLDENS.isdisjoint(getattr(item, "fixturenames", ())) for item in session.items):
+    """Follow tests and goldens from now on, if a test asks for them in its signature, or through another fixture."""
+    asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if asked & _FIXTURES_OF_TESTS:
+        follow_all_tests(session.config)
+    if asked & _FIXTURES_OF_GOLDENS:
         _enable_golden_session(session.config)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin an attempt; a rerun begins another."""
-    item.config.stash[CURRENT_ITEM] = item
-    end_attempt(item)
-
-
-# Behind pytest's own hooks, which run the test and its teardown, and raise if these fail. A wrapper costs each test of
-# any suite three times as much.
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """Fail a test that passed for failed checks of `fx_golden.check`, or for a fixture that compared nothing."""
-    __tracebackhide__ = True
-    attempt = begun_attempt(item)
-    if attempt is not None:
-        attempt.close()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test for failed checks in the teardown of its fixtures, too."""
-    __tracebackhide__ = True
-    attempt = begun_attempt(item)
-    if attempt is not None:
-        attempt.raise_failed_checks()
 
 
 @pytest.hookimpl(specname="pytest_runtest_makereport")  # after unittest's hook has set the error

@@ -11,11 +11,16 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_fxgraph import choices
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.arguments import NumberByPath
+
+    _Form = tuple[str, Callable[[Any], Any]]  # a right value in words, and its parser, which raises ValueError
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
@@ -49,9 +54,6 @@ class Setting:
 
             reason = error if isinstance(error, ChoiceError) else f"expected {self.form}, got {value!r}"
             raise pytest.UsageError(f"{place}: {reason}") from None
-
-
-_Form = tuple[str, Callable[[Any], Any]]  # a right value in words, and its parser, which raises ValueError
 
 
 def _one_of(*words: str) -> _Form:
@@ -101,7 +103,7 @@ def _allowances(value: Any) -> object:
     return allowances_of(value)
 
 
-def _number_by_path(value: object) -> choices.NumberByPath:
+def _number_by_path(value: object) -> NumberByPath:
     """Read a number, a dict from path to number, or a text like `output[0]=1e-3, *.logits=1e-2`."""
     if isinstance(value, str) and "=" in value:
         entries = [entry.rpartition("=") for entry in value.replace("\n", ",").split(",") if entry.strip()]

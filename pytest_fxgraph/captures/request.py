@@ -15,12 +15,13 @@ from torch.utils import _pytree as pytree
 
 from fxcore.guided.inputs import copied_example
 from fxcore.state.snapshot import state_kept
+from pytest_fxgraph.arguments import MODES
 from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.torch_internals import core_decompositions, torch_logs_quiet
 from pytest_fxgraph.captures.tracing_failure import describe_failure, failure_of_model, name_of
 from pytest_fxgraph.captures.train_step import TrainStep
-from pytest_fxgraph.choices import FRONTENDS, MODES
+from pytest_fxgraph.choices import FRONTENDS
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 import fxcore
 from fxcore import interop
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
+from pytest_fxgraph.arguments import Mode
 from pytest_fxgraph.captures.capture import Capture, named_bounds, ranges_of
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.inductor import capture_by_inductor
@@ -33,7 +34,7 @@ from pytest_fxgraph.captures.subjects import FunctionModule, to_graph_module
 from pytest_fxgraph.captures.torch_internals import compile_with_aot, traced_by_make_fx
 from pytest_fxgraph.captures.tracing import trace, trace_for_inputs
 from pytest_fxgraph.captures.train_step import TrainStep
-from pytest_fxgraph.choices import Frontend, Mode
+from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import CaptureError
 
 _REMEDY = "compare it with frontend='export' or 'make_fx', or look at it with fx_capture"

@@ -12,6 +12,7 @@ from torch import nn
 
 import fxcore
 from fxcore.state.snapshot import Snapshot, globals_kept
+from pytest_fxgraph.arguments import shows_options
 from pytest_fxgraph.captures.choice import checked_frontend, other_frontends_named, runnable_by
 from pytest_fxgraph.captures.subjects import (
     is_exported_program,
@@ -21,7 +22,6 @@ from pytest_fxgraph.captures.subjects import (
     to_graph_module,
 )
 from pytest_fxgraph.captures.tracing import trace_for_inputs
-from pytest_fxgraph.choices import shows_options
 from pytest_fxgraph.equivalence.check import GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of

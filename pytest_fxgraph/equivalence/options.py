@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from fxcore.state.tensor_values import BufferPool
-from pytest_fxgraph.choices import CHECKS, Check, Frontend, Mode, NumberByPath, SearchValues, checks_named
+from pytest_fxgraph.arguments import Mode, NumberByPath
+from pytest_fxgraph.choices import CHECKS, Check, Frontend, SearchValues, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison

@@ -13,7 +13,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore.state.held_state import modules_by_path
 from fxcore.state.readings import seed_generators
-from pytest_fxgraph.choices import MODES
+from pytest_fxgraph.arguments import MODES
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
 
 

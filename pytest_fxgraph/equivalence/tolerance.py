@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fxcore.state.storage import wrapped_tensors
-from pytest_fxgraph.choices import NumberByPath
+from pytest_fxgraph.arguments import NumberByPath
 
 # The beginnings of the paths of results.
 OUTPUT = "output"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import pytest
 
-from pytest_fxgraph.choices import check_options, shows_options
+from pytest_fxgraph.arguments import check_options, shows_options
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.golden_file import GoldenFiles

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from pytest_fxgraph import settings
+from pytest_fxgraph.arguments import check_options, shows_options
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import to_graph_module
-from pytest_fxgraph.choices import Frontend, check_options, shows_options
+from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.errors import GateError, GoldenMissingError
 from pytest_fxgraph.gate.attempt import GoldenAttempt

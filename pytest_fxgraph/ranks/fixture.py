@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from pytest_fxgraph.choices import Frontend, Mode
+from pytest_fxgraph.arguments import Mode
+from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.ranks.rank_program import ProgramRequest, captured_program, check_optimizer
 from pytest_fxgraph.ranks.rank_programs import RankPrograms

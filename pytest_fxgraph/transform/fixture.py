@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fxcore.errors import FxError
 from fxcore.state.snapshot import Snapshot, globals_kept
 from fxcore.state.tensor_values import BufferPool
+from pytest_fxgraph.arguments import Promise, Trace, promises_named, shows_options
 from pytest_fxgraph.captures.subjects import model_of
-from pytest_fxgraph.choices import Promise, Trace, promises_named, shows_options
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall

@@ -9,8 +9,8 @@ from typing import Any
 import fxcore
 from fxcore.state.snapshot import Snapshot
 from fxcore.state.tensor_values import BufferPool
+from pytest_fxgraph.arguments import Promise
 from pytest_fxgraph.captures.subjects import is_exported_program, is_torch_graph_module
-from pytest_fxgraph.choices import Promise
 from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.run import InterpreterCall

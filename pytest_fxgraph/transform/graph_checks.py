@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from fxcore.transforms.analysis.operator_names import formula_name
+from pytest_fxgraph.arguments import Promise
 from pytest_fxgraph.captures.subjects import is_exported_program
-from pytest_fxgraph.choices import Promise
 from pytest_fxgraph.equivalence.check import code_is_stale
 from pytest_fxgraph.equivalence.exported_call import user_inputs
 from pytest_fxgraph.equivalence.outputs import EXACTLY

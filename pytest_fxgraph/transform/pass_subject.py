@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.arguments import TRACES
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.choice import runnable_by
 from pytest_fxgraph.captures.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
@@ -22,7 +23,6 @@ from pytest_fxgraph.captures.tracing import trace as trace_by_fxcore
 from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.captures.train_step import TrainStep
-from pytest_fxgraph.choices import TRACES
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
