@@ -290,7 +290,7 @@ def _own_names(hooks: Any) -> Callable[[Any], str | None] | None:
 
 
 def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
-    return {setting.name: settings.value_of(setting, item) for setting in settings.NUMERIC}
+    return settings.values_of(settings.NUMERIC, item, {})
 
 
 def _session_arguments(item: pytest.Item) -> dict[str, Any]:

@@ -276,6 +276,9 @@ _SETTINGS = (
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
     *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, SEARCH_VALUES, ALLOW_VACUOUS, BUDGET, FRONTEND, WORLD_SIZE, MESH),
 )
+# The settings of a comparison of graphs: its terms, and how the graph is made and written.
+TERMS = (LEVEL, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, BUDGET)
+OF_GRAPHS = (CODE, FRONTEND)
 # Options that concern goldens no test of this process asks for.
 _ABOUT_GOLDENS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
 _IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
@@ -409,9 +412,19 @@ def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> An
     Raises pytest.UsageError for a value of another form; the message names the place. Raises LevelError for an argument
     with an unknown level.
     """
+    return values_of((setting,), item, {setting.name: argument})[setting.name]
+
+
+def values_of(wanted: Iterable[Setting], item: pytest.Item, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of several settings by name, as `value_of` does; the markers are read once."""
+    marks = list(item.iter_markers("fx"))
+    return {each.name: _value_in_test(each, item, marks, arguments.get(each.name)) for each in wanted}
+
+
+def _value_in_test(setting: Setting, item: pytest.Item, marks: Iterable[pytest.Mark], argument: object) -> Any:
     if argument is not None:
         return _of_argument(setting, argument)
-    for mark in item.iter_markers("fx"):
+    for mark in marks:
         if setting.name in mark.kwargs:
             _check_marker(mark, item)
             return setting.read(mark.kwargs[setting.name], f"marker fx of {item.nodeid}, {setting.name}")

@@ -61,18 +61,9 @@ def runs_examples(options: GraphOptions) -> bool:
 
 def options_in_test(options: GraphOptions, item: pytest.Item) -> tuple[GoldenOptions, Terms]:
     """Return the options and terms that hold in a test, with the values of its marker and of the run."""
-
-    def value(setting: settings.Setting) -> Any:
-        return settings.value_of(setting, item, options.get(setting.name))
-
-    terms = Terms(
-        level=value(settings.LEVEL),
-        commutative=value(settings.COMMUTATIVE),
-        normalize=value(settings.NORMALIZE),
-        constants=value(settings.CONSTANT_FORM),
-        budget=value(settings.BUDGET),
-    )
-    return cast(GoldenOptions, {**options, "code": value(settings.CODE), "frontend": value(settings.FRONTEND)}), terms
+    values = settings.values_of((*settings.TERMS, *settings.OF_GRAPHS), item, options)
+    terms = Terms(**{setting.name: values.pop(setting.name) for setting in settings.TERMS})
+    return cast(GoldenOptions, {**options, **values}), terms
 
 
 class Hooks(NamedTuple):

@@ -133,14 +133,14 @@ class GoldenSession:
         if outcome.new_text is not None:
             may_write = passed and error is None
             result = "written" if may_write and self._write(outcome, outcome.new_text) else "refused"
-        status = "refused" if result == "refused" else outcome.status
-        self._keep(replace(outcome, status=status), result)
+        self._keep(replace(outcome, status="refused") if result == "refused" else outcome, result)
         if self.config.getoption("fx_received") and outcome.golden not in self._received:
             self._update_received(outcome, passed=passed, failed=failed)
 
     def _keep(self, outcome: Outcome, result: str) -> None:
-        # Without the texts, because a run may see a million lines.
-        self.outcomes.append(replace(outcome, new_text=None, received=None))
+        # Without the texts, because a run may see a million lines. A match has none.
+        has_texts = outcome.new_text is not None or outcome.received is not None
+        self.outcomes.append(replace(outcome, new_text=None, received=None) if has_texts else outcome)
         # One golden may be compared twice. Any other result counts more than a match.
         key = (outcome.nodeid, outcome.golden)
         if result != "matched" or key not in self.results:
