@@ -21,7 +21,7 @@ from pytest_fxgraph.equivalence.exported_call import (
 )
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.inputs import arguments_of
-from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.errors import MismatchError, SubjectError
 
 
 class Net(nn.Module):
@@ -252,3 +252,18 @@ def test_a_graph_is_called_as_its_owner_or_as_a_module_around_it():
     assert called_as_module(owned.graph) is owned
     assert called_as_module(graph)(torch.ones(1)) == -1
     assert called_as_module(torch.neg) is torch.neg
+
+
+def test_a_graph_that_its_module_has_replaced_has_no_owner():
+    graph_module = torch.fx.symbolic_trace(nn.ReLU())
+    replaced, graph_module.graph = graph_module.graph, torch.fx.Graph()
+
+    assert owner_of(graph_module.graph) is graph_module
+    assert owner_of(replaced) is not graph_module
+
+
+def test_a_graph_that_returns_a_tuple_is_not_taken_for_the_graph_of_a_program():
+    graph = torch.fx.symbolic_trace(lambda x: (torch.relu(x),))
+
+    with pytest.raises(MismatchError, match="output is Tensor in eager, tuple of 1 in the graph"):
+        FxEquivalence()(nn.ReLU(), torch.ones(2), graph=graph)
