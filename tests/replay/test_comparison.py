@@ -4,6 +4,8 @@ import textwrap
 
 import pytest
 
+from fixtures.documents import document
+from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord, LeftOutRecord
@@ -175,3 +177,16 @@ def test_tests_of_one_run_and_other_outcomes_are_named(tmp_path):
 
     assert (replay.new_tests, replay.vanished_tests) == (["new"], ["gone"])
     assert replay.other_outcomes == [("both", "passed", "failed")]
+
+
+def test_the_values_of_a_constant_of_floats_do_not_count():
+    states = [
+        StateRecord("kept", "parameter", "float32[2]", content="a"),
+        StateRecord("drawn", "constant", "bfloat16[2]", content="b"),
+        StateRecord("turned", "constant", "complex64[2]", content="c"),
+        StateRecord("places", "constant", "int64[2]", content="d"),
+    ]
+
+    compared = comparison._as_compared(document("return 1", state=tuple(states)))
+
+    assert [record.content for record in compared.state] == ["a", None, None, "d"]
