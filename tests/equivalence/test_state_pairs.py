@@ -281,6 +281,7 @@ NEARLY = torch.tensor([0.0, 4.0])  # a rounding of half precision in gradients o
         (run_of("ab", {"a": ONE}), run_of("xy", {"y": ONE})),
         (run_of("ab", {"a": ONE, "b": OTHER}), run_of("xy", {"y": ONE, "x": OTHER})),
         (run_of("ab", sharing={"output": "a"}), run_of("xy", sharing={"output": "y"})),
+        (run_of("ab", sharing={"output": "ai"}), run_of("xy", sharing={"output": "yi"})),
         (run_of("ab", gradients={"a": ONE, "b": None}), run_of("xy", gradients={"y": ONE, "x": None})),
         (
             run_of("ab", gradients={"a": ONE, "b": OTHER, "c": None}),
