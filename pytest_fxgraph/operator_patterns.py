@@ -270,8 +270,7 @@ def _names_near(target: str, called: Iterable[str]) -> list[str]:
     same = sorted((name for name in known if name.endswith(f".{target}")), key=_rank)[:3]
     plain = target.rstrip("*?")
     home = plain.rpartition(".")[0]
-    module = sys.modules.get(home)
-    beside = [f"{home}.{name}" for name in vars(module)] if module is not None else []
+    beside = [f"{home}.{name}" for name in getattr(sys.modules.get(home), "__dict__", ())]
     alike = difflib.get_close_matches(plain, [*called, *beside, *known], n=3, cutoff=0.7)
     return same + [name for name in dict.fromkeys(alike) if name not in same]
 
