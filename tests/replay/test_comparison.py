@@ -125,6 +125,12 @@ def test_graphs_of_a_test_are_paired_by_content_and_then_by_model(
     assert (len(replay.new), len(replay.vanished)) == (new, vanished)
 
 
+def test_graphs_that_a_test_makes_often_are_paired_by_content_too(tmp_path, texts_differ):
+    replay = compare_recordings(recording(tmp_path, a=f"p{'ab' * 100}q"), recording(tmp_path, a=f"rs{'ab' * 100}t"))
+
+    assert (replay.same, [*replay.changed], len(replay.new)) == (200, [("p", "r"), ("q", "t")], 1)
+
+
 def test_other_graphs_are_paired_where_kind_and_model_are_the_same(tmp_path, texts_differ):
     before, after = recording(tmp_path, a="pqrs"), recording(tmp_path, a="tuvw")
     for records, models in ((before.tests["a"].graphs, "ABAA"), (after.tests["a"].graphs, "BAAC")):

@@ -141,7 +141,7 @@ def test_a_result_is_known_by_its_graphs_and_passes():
     before = fxcore.symbolic_trace(Arithmetic())
     result, other = (
         TransformResult(before, before, ("mine",)),
-        TransformResult(before, before, ("mine",), str, (), False),
+        TransformResult(before, before, ("mine",), str, ("a search",), False),
     )
 
     assert result == other
