@@ -270,7 +270,7 @@ def _names_near(target: str, called: Iterable[str]) -> list[str]:
     same = sorted((name for name in known if name.endswith(f".{target}")), key=_rank)[:3]
     plain = target.rstrip("*?")
     home = plain.rpartition(".")[0]
-    beside = [f"{home}.{name}" for name in vars(sys.modules[home])] if home in sys.modules else []
+    beside = [f"{home}.{name}" for name in getattr(sys.modules.get(home), "__dict__", ())]
     alike = difflib.get_close_matches(plain, [*called, *beside, *known], n=3, cutoff=0.7)
     return same + [name for name in dict.fromkeys(alike) if name not in same]
 
@@ -300,7 +300,7 @@ def _could_match(target: str, own_name: OwnName | None) -> bool:
 
 def _is_in_a_package(target: str) -> bool:
     """Return whether a loaded module has a callable with a name that the target matches."""
-    literal = re.split(r"[*?\[]", target, maxsplit=1)[0]
+    literal = re.split(r"[*?\[]", target)[0]
     for name, module in list(sys.modules.items()):
         if module is None or not (literal.startswith(f"{name}.") or name.startswith(literal)):
             continue

@@ -8,6 +8,7 @@ import pytest
 from _pytest.config.argparsing import Parser
 
 from pytest_fxgraph import settings
+from pytest_fxgraph.choices import RECORDED_KINDS
 from pytest_fxgraph.errors import LevelError
 
 
@@ -37,6 +38,7 @@ def test_the_nearest_place_wins(item, argument, level):
 
 def test_what_has_no_option_falls_back_to_its_default():
     assert settings.value_of(settings.COMMUTATIVE, item_with(option=True)) is False
+    assert settings.value_of(settings.NORMALIZE, item_with(option=True)) is False
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,9 @@ def test_what_has_no_option_falls_back_to_its_default():
         (settings.GOLDEN_DIR, "a b", "a b"),
         (settings.NORMALIZE, True, True),
         (settings.CONSTANT_FORM, "close", "close"),
+        (settings.WORLD_SIZE, 1, 1),
+        (settings.SQNR, 0.5, 0.5),
+        (settings.SEARCH_SECONDS, "0.5", 0.5),
     ],
 )
 def test_a_right_value_is_read(setting, given, value):
@@ -172,6 +177,7 @@ def test_numbers_by_path_and_checks_are_read_from_text_too(setting, given, value
         (settings.RTOL, "output[0]=much"),
         (settings.RTOL, "output[0]=1e-3, 1e-2"),
         (settings.SQNR, 0),
+        (settings.SEARCH_SECONDS, 0),
         (settings.SQNR, "loud"),
         (settings.COSINE, 1),
         (settings.COSINE, 0),
@@ -214,3 +220,49 @@ def test_the_default_is_the_one_that_the_help_names(setting):
 
     assert named is not None
     assert named[1] == shown or (setting.default is None and named[1].startswith(("by dtype", "none", "all")))
+
+
+def run_with(rootpath=".", **options):
+    """Return the configuration of a run with these options."""
+    return SimpleNamespace(
+        rootpath=rootpath, getini=lambda key: "", getoption=lambda key, default=None: options.get(key, default)
+    )
+
+
+def test_a_recording_keeps_the_kinds_that_are_named_in_their_own_order():
+    assert settings.recorded_kinds(run_with()) == RECORDED_KINDS
+    assert settings.recorded_kinds(run_with(fx_record_kinds="module, export")) == ("export", "module")
+    with pytest.raises(
+        pytest.UsageError, match=r"^--fx-record-kinds: there is no kind 'eager'; choose from fixture, sy"
+    ):
+        settings.recorded_kinds(run_with(fx_record_kinds="export,eager"))
+
+
+@pytest.mark.parametrize(
+    ("options", "is_needed"),
+    [
+        ({}, False),
+        ({"fx_golden_dir": "beside"}, True),
+        ({"fx_golden_dir": "there"}, True),
+        ({"fx_golden_dir": "elsewhere"}, False),
+        ({"fx_received": True}, True),
+        ({"fx_update_golden": True}, True),
+        ({"fx_prune_golden": True}, True),
+        ({"fx_report": ["r.json"]}, True),
+        ({"dist": "load"}, True),
+        ({"dist": "no", "tx": []}, False),
+        ({"dist": "no", "tx": ["popen"]}, True),
+    ],
+)
+def test_a_run_without_goldens_needs_no_session(options, is_needed, tmp_path):
+    (tmp_path / "there").mkdir()
+
+    assert settings.needs_golden_session(run_with(tmp_path, **options)) is is_needed
+
+
+def test_a_worker_is_no_controller():
+    run = run_with(dist="load", tx=["popen"])
+    assert (settings.is_controller(run), settings.is_worker(run)) == (True, False)
+
+    run.workerinput = {}
+    assert (settings.is_controller(run), settings.is_worker(run)) == (False, True)

@@ -10,11 +10,14 @@ import pytest
 import torch
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
 
 import fxcore
 from fixtures.shown_frames import raises_here
 from pytest_fxgraph import strategies
+from pytest_fxgraph.equivalence.changed_calls import ChangedCall
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.errors import GateError, MismatchError
 from pytest_fxgraph.strategies import OPERATIONS, OUTPUTS, SHAPE, Program, Step, module_of
 from pytest_fxgraph.transform.fixture import FxTransform
@@ -189,8 +192,89 @@ def test_each_operation_says_whether_it_draws_writes_or_changes_its_module(name)
     torch.manual_seed(0)
     generator = torch.get_rng_state()
 
-    operation.apply(layer, x, y)
+    result = operation.apply(layer, x, y)
 
     assert any(not torch.equal(*pair) for pair in zip((x, y), before, strict=True)) is operation.writes
     assert (not torch.equal(torch.get_rng_state(), generator)) is operation.draws
     assert any(not torch.equal(layer.state_dict()[path], each) for path, each in state.items()) is operation.trains
+    if layer is None:  # its text computes the same
+        torch.manual_seed(0)
+        again = eval(operation.text.format(x="x", y="y"), {"torch": torch, "F": F, "x": before[0], "y": before[1]})
+        assert torch.equal(result, again)
+    else:
+        assert operation.text == f"{type(layer).__name__}({{x}})"
+
+
+def test_operations_are_chosen_by_what_they_do():
+    chosen = {
+        flag: {
+            *strategies.usable_operations(
+                **{**dict.fromkeys(("random", "mutation", "training_state"), False), flag: True}
+            )
+        }
+        for flag in ("random", "mutation", "training_state")
+    }
+    plain = set.intersection(*chosen.values())
+
+    assert {flag: names - plain for flag, names in chosen.items()} == {
+        "random": {"dropout", "dropout_function", "noise"},
+        "mutation": {"add_in_place", "relu_in_place"},
+        "training_state": {"batch_norm"},
+    }
+    assert {name for names in chosen.values() for name in names} == OPERATIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("back", "expected"), [((0, 1), -1.0), ((1, 0), 1.0), ((3, 2), 1.0), ((2, 3), -1.0), ((0, 2), 0.0)]
+)
+def test_operands_count_back_from_the_newest_value(back, expected):
+    module = module_of(Program(2, (Step("sub", *back),), "list", 0))
+    x, y = torch.full(SHAPE, 3.0), torch.full(SHAPE, 2.0)
+
+    last, (middle,) = module(x, y)
+
+    assert last.eq(expected).all()
+    assert middle is y
+
+
+def test_a_drawn_batch_norm_has_statistics_that_change_its_input():
+    layer = module_of(Program(1, (Step("batch_norm", 0, 0),), "last", 0)).layer0
+
+    for values, middle in ((layer.running_mean, 0), (layer.bias, 0), (layer.running_var, 1), (layer.weight, 1)):
+        assert 0.1 < (values - middle).abs().max() <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "largest"),
+    [
+        ("uniform", 1.9, 2),
+        ("normal", 2.5, 6),
+        ("zeros", 0, 0),
+        ("ones", 1, 1),
+        ("halves", 2, 2),
+        ("tiny", 2.5e-6, 6e-6),
+        ("strided", 2.5, 6),
+    ],
+)
+def test_the_values_of_drawn_tensors_have_a_range(kind, least, largest):
+    made = strategies._tensor((20, 30), torch.float64, kind, 0)
+
+    assert least <= float(made.max()) <= largest
+    assert float(made.min()) in (0.0, 1.0) or -largest <= float(made.min()) <= -least
+    assert made.dtype is torch.float64
+    assert made.stride() == ((1, 20) if kind == "strided" else (30, 1))
+    assert kind != "halves" or torch.equal(made * 2, (made * 2).round())
+
+
+def test_one_try_is_one_call():
+    graph = fxcore.symbolic_trace(TwiceLarge(), example_inputs=(X,), enforce_guards=True)
+
+    assert sum(strategies.fuzz_guards(TwiceLarge(), X, graph=graph, tries=1).values()) == 1
+
+
+def test_a_difference_that_does_not_come_back_is_told_as_that(monkeypatch):
+    monkeypatch.setattr(strategies, "minimal", lambda *_: ChangedCall(arguments_of(X)))
+    graph = fxcore.symbolic_trace(TwiceLarge(), example_inputs=(X,), enforce_guards=True)
+
+    with pytest.raises(MismatchError, match=r"^the graph differs at this call at some times only: "):
+        strategies.fuzz_guards(TwiceLarge(), X, graph=graph)

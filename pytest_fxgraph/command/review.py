@@ -106,8 +106,8 @@ class _Review:
     def summary(self) -> str:
         """Count the decisions, and the files that are left."""
         counts = [f"{count} {what}" for what, count in self._counts.items()]
-        left = self._left - self._counts["skipped"]
-        return ", ".join([*counts, *([f"{left} not looked at"] if left > 0 else [])]) or "nothing was decided"
+        left = self._left - self._counts["skipped"] - self._counts["refused"]
+        return ", ".join([*counts, *([f"{left} not looked at"] if left else [])])
 
     def status(self) -> int:
         """Return the exit status: failed, something left, or done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -83,7 +84,7 @@ class DoubleJudge:
                 kept.append(mismatch)
                 continue
             of_eager, of_graph = (_distance(run[mismatch.where], exact) for run in (self.expected, self.obtained))
-            if not of_graph <= _ALLOWED_RATIO * of_eager:
+            if not of_graph <= _ALLOWED_RATIO * of_eager or of_graph == math.inf:
                 distances = f"(off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
                 kept.append(dataclasses.replace(mismatch, description=f"{mismatch.description} {distances}"))
         return kept
@@ -207,7 +208,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 def _distance(values: torch.Tensor, reference: torch.Tensor) -> float:
     """Return the root mean square error, NaN if one value is NaN; infinite where shapes or kinds cannot be compared."""
     if values.shape != reference.shape or values.is_complex() != reference.is_complex():
-        return float("inf")
+        return math.inf
     wide = values.detach().to(reference.dtype)
     wide, reference = (each.to_dense() if each.layout is not torch.strided else each for each in (wide, reference))
     return float((wide - reference).abs().square().mean().sqrt())

@@ -217,7 +217,7 @@ def _read_for_a_while(running: Sequence[_Rank]) -> None:
 
 def _write_stacks(waiting: Sequence[_Rank]) -> None:
     """Make ranks write their stacks, and wait until the files are written."""
-    if _SIGNAL is None:
+    if _SIGNAL is None or not waiting:
         return
     for rank in waiting:
         with suppress(ProcessLookupError):

@@ -6,7 +6,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from fixtures.documents import document
+from pytest_fxgraph.command import accept
 from pytest_fxgraph.command.main import main
+from pytest_fxgraph.command.received import shown_names
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.goldens.files import Received, golden_digest, received_path, write_received
 from pytest_fxgraph.goldens.store import GoldenStore
@@ -130,6 +132,29 @@ def test_a_golden_is_accepted_by_path_or_pattern(capsys, pattern):
     assert received_files() == ["test_b.received.yaml"]
 
 
+def test_a_golden_is_named_from_the_working_directory_or_from_rootdir(capsys, monkeypatch):
+    Path("pytest.ini").touch()
+    receive("test_a", NEW)
+    receive("test_b", NEW)
+    monkeypatch.chdir("golden/tests/test_net")
+
+    assert run(capsys, "test_a.yaml")[0] == 0
+    assert run(capsys, "golden/tests/test_net/test_b.yaml")[0] == 0
+    assert [path.name for path in Path().glob("*.received.yaml")] == []
+
+
+def test_a_golden_of_another_folder_is_found_at_any_depth(capsys):
+    receive("test_a", NEW)
+    Path("golden").rename("other")
+
+    assert run(capsys, "other/**/test_a.yaml")[1] == ["accepted other/tests/test_net/test_a.yaml"]
+
+
+def test_of_many_goldens_of_one_cause_five_are_named():
+    assert shown_names("abcde", "- ") == ["- a", "- b", "- c", "- d", "- e"]
+    assert shown_names("abcdefg", "- ") == ["- a", "- b", "- c", "- d", "- e", "- and 2 more"]
+
+
 def test_a_folder_stands_for_all_that_is_in_it(capsys):
     receive("test_a", NEW)
     receive("test_b", NEW, None)
@@ -153,7 +178,9 @@ def test_a_pattern_that_matches_nothing_is_refused_before_anything_is_accepted(c
 def test_a_golden_that_was_not_there_is_written(capsys):
     golden = receive("test_a", NEW, None)
 
-    assert run(capsys)[1][0].endswith("1 golden: there is no golden yet")
+    listed = run(capsys)[1]
+    assert listed[0].endswith("1 golden: there is no golden yet")
+    assert "look at the first with `fxgraph show golden/tests/test_net/test_a.received.yaml`" in listed
     assert run(capsys, str(golden))[0] == 0
     assert golden.read_text() == encode(document(NEW))
 
@@ -239,16 +266,22 @@ def test_a_folder_that_is_not_there_is_said(capsys):
     assert run(capsys, "--golden-dir", "elsewhere") == (0, ["there is no folder elsewhere here"], "")
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_of_very_many_goldens_a_terminal_gets_the_number_and_a_log_the_names(capsys, monkeypatch, is_terminal):
-    for number in range(21):
+@pytest.mark.parametrize(
+    ("count", "most", "is_terminal", "is_counted"), [(21, 20, True, True), (21, 20, False, False), (2, 2, True, False)]
+)
+def test_of_very_many_goldens_a_terminal_gets_the_number_and_a_log_the_names(
+    capsys, monkeypatch, count, most, is_terminal, is_counted
+):
+    for number in range(count):
         receive(f"test_{number:02}", NEW)
+    assert accept._MOST_NAMED == 20
+    monkeypatch.setattr(accept, "_MOST_NAMED", most)
     monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
 
     status, out, _ = run(capsys, "golden")
 
-    names = [f"accepted golden/tests/test_net/test_{number:02}.yaml" for number in range(21)]
-    assert (status, out) == (0, ["accepted 21 of 21 goldens"] if is_terminal else names)
+    names = [f"accepted golden/tests/test_net/test_{number:02}.yaml" for number in range(count)]
+    assert (status, out) == (0, ["accepted 21 of 21 goldens"] if is_counted else names)
     assert received_files() == []
 
 

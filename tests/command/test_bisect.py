@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_fxgraph.command import bisect as bisect_command
+from pytest_fxgraph.command.bisect import _compared, _releases
 from pytest_fxgraph.command.main import main
+from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recorder import config_flags
 from pytest_fxgraph.recordings.records import EndRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
@@ -125,6 +129,7 @@ def test_interpreters_of_releases_that_exist_are_searched(bisect, git_folder, qu
 
     status, told, _ = bisect(*(word for python in pythons for word in ("--python", python)))
     assert (status, told.splitlines()[0]) == (1, f"the graphs changed first in {pythons[2]}")
+    assert bisect("--python", pythons[0], "--python", pythons[2])[0] == 1
 
     status, told, steps = bisect("--torch", "2.8..2.13", "--python", str(tmp_path / "torch-{}/bin/python"))
     found = ", ".join(str(tmp_path / f"torch-{release}/bin/python") for release in names)
@@ -173,9 +178,12 @@ def test_recordings_of_a_commit_with_flags_are_kept(bisect, git_folder, quick_ru
 def test_flags_that_change_nothing_leave_nothing_to_find(bisect, git_folder, quick_runs, any_flag):
     commits(git_folder, "relu")
 
-    status, told, _ = bisect("--config", "a=1")
+    flags = [f"x{number}=1" for number in range(9)]
+
+    status, told, steps = bisect(*(word for flag in flags for word in ("--config", flag)))
 
     assert (status, told) == (0, "the graphs are the same at both ends: there is nothing to find\n")
+    assert f"fxgraph: {', '.join(flags[:8])} and 1 more: 1 test, 1 graph: 1 same\n" in steps
 
 
 def test_a_flag_that_torch_does_not_have_is_an_error(bisect, git_folder, quick_runs, monkeypatch):
@@ -215,6 +223,30 @@ def test_wrong_choices_are_errors_in_words(bisect, git_folder, arguments, words)
 
     assert status == 2
     assert words in steps
+
+
+@pytest.mark.parametrize(
+    "span", ["2.9", "2.9.", "2.9..2", "2.9..2.x", "2.x..2.10", "2.9..2.10.1", "2..2.10", "2.9..", "a.9..2.10"]
+)
+def test_a_span_of_releases_has_two_ends_of_two_numbers(span):
+    assert [*_releases("2.9..2.11")] == ["2.9", "2.10", "2.11"]
+    assert [*_releases("2.9..2.9")] == ["2.9"]
+    with pytest.raises(
+        RecordingError, match=re.escape(f"cannot read the releases {span}: give the first and the last")
+    ):
+        [*_releases(span)]
+
+
+def test_a_recording_without_the_tests_is_an_error(recording_of, relu):
+    whole, other, cut = recording_of(a=[relu]), recording_of(b=[relu]), recording_of(a=[relu])
+    cut = dataclasses.replace(cut, cut_off=("1-a",))
+
+    with pytest.raises(RecordingError, match="cannot compare c1: it has none of the tests"):
+        _compared(whole, other, "c1")
+    with pytest.raises(
+        RecordingError, match="cannot compare c1: cannot tell the rest: the run of the change was cut off"
+    ):
+        _compared(whole, cut, "c1")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
@@ -339,3 +340,20 @@ def test_an_interrupted_command_says_so_and_ends_as_shells_expect(goldens, capsy
 
     assert main(["diff", "relu.yaml", "gelu.yaml"]) == 130
     assert capsys.readouterr().err == "fxgraph: interrupted\n"
+
+
+def test_what_a_reader_that_is_gone_has_not_read_is_dropped(goldens, monkeypatch):
+    with open(goldens / "pipe", "wb", buffering=0) as pipe:
+
+        class Gone(io.StringIO):
+            def fileno(self) -> int:
+                return pipe.fileno()
+
+            def flush(self) -> None:
+                raise BrokenPipeError
+
+        monkeypatch.setattr(sys, "stdout", Gone())
+
+        assert main(["show", str(goldens / "relu.yaml")]) == 2
+        pipe.write(b"what Python writes at its end")
+    assert (goldens / "pipe").read_bytes() == b""

@@ -8,12 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_fxgraph.command.main import main
+from pytest_fxgraph.recordings.recording import Recording
+from pytest_fxgraph.recordings.store import RecordingStore
 
 MODEL = """
     import torch
@@ -155,6 +159,7 @@ def test_reports_and_data_are_written(replay, recordings, tmp_path, monkeypatch)
 
     assert status == 1
     assert json.loads(told) == json.loads(Path("x.json").read_text())
+    assert Path("x.json").read_text().startswith('{\n "')
     assert json.loads(told)["findings"][0]["words"] == "torch.relu -> torch.sigmoid"
     assert "Replay" in Path("x.html").read_text()
     assert Path("x.md").read_text().startswith("## Replay: 1 test, 1 graph: 0 same, 1 edit in 1 graph\n")
@@ -170,8 +175,9 @@ def test_github_gets_annotations_and_a_summary_unless_all_is_expected(replay, re
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
 
-    _, told, _ = replay("--against", *recordings)
+    _, told, steps = replay("--against", *recordings)
 
+    assert steps == "fxgraph: added the report to the job summary\n"
     assert told.splitlines()[-1].startswith("::error title=graph a (symbolic Model) #1::torch.relu -> torch.sigmoid")
     assert (tmp_path / "summary").read_text().startswith("## Replay: 1 test")
     assert "::error" not in replay("--against", *recordings, "--expect-edit", "*relu*")[1]
@@ -222,6 +228,58 @@ def test_arguments_for_two_recordings_are_refused(replay, recordings):
 
     assert status == 2
     assert "are recordings, and no test runs; leave the arguments out" in steps
+
+
+class Trees:
+    """Trees that have been recorded: the base and the checkout, or two environments of the checkout."""
+
+    def __init__(self, before, after):
+        self.asked, self._recordings = [], {"commit": before, "checkout": after, "its python": before}
+
+    def interpreter(self, path):
+        self.asked.append(f"interpreter {path}")
+
+    def of_commit(self, commit):
+        self.asked.append(f"commit {commit}")
+        return self._recordings["commit"]
+
+    @contextmanager
+    def of_checkout(self, python=None):
+        self.asked.append(f"checkout {python}")
+        yield self._recordings["checkout" if python is None else "its python"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked", "steps"),
+    [
+        ([], ["commit c1", "checkout None"], "fxgraph: the base is the merge base with main\n"),
+        (["old"], ["commit c of old", "checkout None"], ""),
+        (
+            ["same"],
+            ["commit c of same", "checkout None"],
+            "fxgraph: the checkout is the base itself, title of c of same; name another base to see a change\n",
+        ),
+        (["--python", "p"], ["interpreter p", "checkout None", "checkout p"], ""),
+        (["--against", "{before}"], ["checkout None"], ""),
+    ],
+)
+def test_the_trees_that_are_compared_follow_from_the_arguments(
+    replay, recordings, monkeypatch, arguments, asked, steps
+):
+    trees = Trees(*(Recording.read(RecordingStore(place)) for place in recordings))
+    repository = SimpleNamespace(
+        merge_base=lambda: ("c1", "main"),
+        commit=lambda revision: f"c of {revision}",
+        title=lambda commit: f"title of {commit}",
+        is_changed=lambda commit: commit != "c of same",
+    )
+    monkeypatch.setattr("pytest_fxgraph.command.replay.recorded_trees", lambda options: (trees, repository))
+
+    status, told, printed = replay(*(argument.format(before=recordings[0]) for argument in arguments))
+
+    edit = "torch.sigmoid -> torch.relu" if "--python" in arguments else "torch.relu -> torch.sigmoid"
+    assert (status, told.splitlines()[2]) == (1, f"edit: {edit}")
+    assert (trees.asked, printed) == (asked, steps)
 
 
 @pytest.mark.slow

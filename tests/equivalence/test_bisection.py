@@ -15,7 +15,7 @@ from fixtures.quantized_tensors import WrappingTensor
 from fxcore.experimental.optimization import fuse
 from pytest_fxgraph.equivalence import bisection
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.operator_trace import Event
+from pytest_fxgraph.equivalence.operator_trace import Event, OperatorTrace
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
@@ -406,3 +406,97 @@ def test_a_nested_tensor_and_a_wrapping_tensor_are_described_without_their_value
     assert bisection.described(wrapping) == "WrappingTensor of float32[2]"
     assert bisection.described(torch.ones(2, dtype=torch.complex64)) == "complex64[2]"
     assert bisection.largest_error([nested], [nested]) is None
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (torch.tensor([1, 2]), "int64[2] in 1..2, mean 1.5"),
+        (torch.ones(0, 2), "float32[0, 2]"),
+        (torch.ones(2, device="meta"), "float32[2]"),
+        (torch.eye(2).to_sparse(), "float32[2, 2]"),
+    ],
+)
+def test_a_tensor_with_numbers_is_described_by_their_range(tensor, words):
+    assert bisection.described(tensor) == words
+
+
+def test_the_largest_error_is_measured_where_both_have_values():
+    x, sparse, meta = torch.ones(2), torch.eye(2).to_sparse(), torch.ones(2, device="meta")
+    wrapping = WrappingTensor(torch.ones(2), torch.tensor(1.0))
+
+    assert bisection.largest_error([x, x], [x + 1, x - 2]) == 2.0
+    assert bisection.largest_error([], []) == bisection.largest_error([x], [x]) == 0.0
+    assert bisection.largest_error([sparse, x], [sparse, x + 1]) == 1.0
+    for pair in ((wrapping, x), (x, wrapping), (meta, x), (x, meta)):
+        assert bisection.largest_error(*([each] for each in pair)) == 0.0
+    for pair in ((x, torch.ones(3)), (x, x.double()), (x, torch.nested.nested_tensor([x]))):
+        assert bisection.largest_error(*([each] for each in pair)) is None
+
+
+def trace_of(text: str) -> OperatorTrace:
+    """Return a run of operators with their values: "sin:1 tanh:2"; a value of "-" was not kept."""
+    calls = [call.split(":") for call in text.split()]
+    return OperatorTrace(
+        [Event(name, None if value == "-" else (torch.tensor(float(value)),), "", None, None) for name, value in calls]
+    )
+
+
+FILLING = " ".join(f"f{number}:{number}" for number in range(1, 8))
+LONG = " ".join(f"{{0}}{number}:{{1}}{number}" for number in range(8))
+
+
+@pytest.mark.parametrize(
+    ("eager", "graph", "words"),
+    [
+        ("a:1 b:2", "a:1 b:2", None),
+        ("a:-", "a:2", None),
+        ("a:1", "a:2", "first parted at a"),
+        ("a:1 b:2", "a:1 b:3", "first parted at b"),
+        ("a:1 b:2", "a:1", "first parted where eager ran b and the graph ran nothing"),
+        ("a:1", "a:1 b:2", "first parted where eager ran nothing and the graph ran b"),
+        ("a:1 p:5 b:2", "a:1 b:3", "first parted where eager ran p and the graph ran nothing; seen first in b"),
+        ("a:1 p:5 b:2 z:7", "a:1 b:2 z:8", "first parted at z; earlier, eager ran p and the graph ran nothing"),
+        # A fused operator gives what a later one gives.
+        ("a:1 b:2 c:3", "a:2 c:3", None),
+        ("a:2 c:3", "a:1 b:2 c:3", None),
+        ("a:1 b:-", "a:2", "first parted at a"),
+        (f"a:0 {FILLING} z:9", "a:7 z:9", None),
+        ("a:7 z:9", f"a:0 {FILLING} z:9", None),
+        (f"a:0 {FILLING} g:8 z:9", "a:8 z:9", "first parted at a"),
+        (
+            "a:1 b:2 c:3 d:4",
+            "a:3 b:3 d:5",
+            "first parted where eager ran nothing and the graph ran b; seen first in d; "
+            "earlier, eager ran b and the graph ran nothing",
+        ),
+        ("a:1 b:2 c:3 d:4", "a:2 d:5", "first parted where eager ran c and the graph ran nothing; seen first in d"),
+        # Before the place, values of operators with other names meet.
+        (
+            "a:1 p:5 q:6 z:7",
+            "a:1 r:5 z:8",
+            "first parted where eager ran q and the graph ran nothing; seen first in z; "
+            "earlier, eager ran p and the graph ran r",
+        ),
+        (
+            "a:1 p:5 q:6 z:7",
+            "a:1 r:5 s:6 z:8",
+            "first parted at z; earlier, eager ran p, q and the graph ran r, s",
+        ),
+        (
+            f"p:5 {LONG.format('e', 1)} z:7",
+            f"r:5 {LONG.format('g', 2)} z:8",
+            "first parted where eager ran p, e0, e1 and 6 more and the graph ran r, g0, g1 and 6 more; seen first in z",
+        ),
+        (
+            f"p:5 {LONG.format('e', 1)[5:]} z:7",
+            f"r:5 {LONG.format('g', 2)[5:]} z:8",
+            "first parted where eager ran e1, e2, e3 and 4 more and the graph ran g1, g2, g3 and 4 more; seen first "
+            "in z; earlier, eager ran p and the graph ran r",
+        ),
+    ],
+)
+def test_the_place_where_two_runs_part_is_found_by_names_and_values(eager, graph, words):
+    found = bisection._first_divergence(trace_of(eager), trace_of(graph), OutputComparison(ToleranceRule()))
+
+    assert (found and bisection._describe_place(found)) == words

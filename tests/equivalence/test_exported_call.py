@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from pytest_fxgraph.equivalence.exported_call import (
 )
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.inputs import arguments_of
-from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.errors import MismatchError, SubjectError
 
 
 class Net(nn.Module):
@@ -252,3 +253,55 @@ def test_a_graph_is_called_as_its_owner_or_as_a_module_around_it():
     assert called_as_module(owned.graph) is owned
     assert called_as_module(graph)(torch.ones(1)) == -1
     assert called_as_module(torch.neg) is torch.neg
+
+
+def test_a_graph_that_its_module_has_replaced_has_no_owner():
+    graph_module = torch.fx.symbolic_trace(nn.ReLU())
+    replaced, graph_module.graph = graph_module.graph, torch.fx.Graph()
+
+    assert owner_of(graph_module.graph) is graph_module
+    assert owner_of(replaced) is not graph_module
+
+
+def test_a_graph_that_returns_a_tuple_is_not_taken_for_the_graph_of_a_program():
+    graph = torch.fx.symbolic_trace(lambda x: (torch.relu(x),))
+
+    with pytest.raises(MismatchError, match="output is Tensor in eager, tuple of 1 in the graph"):
+        FxEquivalence()(nn.ReLU(), torch.ones(2), graph=graph)
+
+
+def spec(kind: str, name: str | None = None, target: str | None = None) -> Any:
+    """Return the specification of an input or output; without a name it is a constant."""
+    argument = SimpleNamespace(value=3) if name is None else SimpleNamespace(name=name)
+    return SimpleNamespace(kind=SimpleNamespace(name=kind), arg=argument, target=target)
+
+
+def test_a_signature_follows_the_names_of_a_changed_graph():
+    outputs = [
+        spec("USER_INPUT_MUTATION", "old", "x"),
+        spec("BUFFER_MUTATION", "old", "x"),
+        spec("USER_OUTPUT", "kept"),
+        spec("USER_OUTPUT"),
+    ]
+    signature = SimpleNamespace(
+        input_specs=[spec("PARAMETER", "p_w", "w"), spec("USER_INPUT", "x")], output_specs=outputs
+    )
+    graph = fxcore.Graph()
+    weight, y = graph.placeholder("weight"), graph.placeholder("y")
+    added = graph.call_function(torch.add, (weight, y))
+    graph.output((added, y, 5, 3))
+
+    program: Any = SimpleNamespace(graph_signature=signature)
+    made = with_graph_module(program, SimpleNamespace(graph=graph))._graph_signature
+
+    assert [(vars(each.arg), each.target) for each in made.input_specs] == [
+        ({"name": "weight"}, "w"),
+        ({"name": "y"}, None),
+    ]
+    assert [(vars(each.arg), each.target) for each in made.output_specs] == [
+        ({"name": "add"}, "y"),
+        ({"name": "y"}, "x"),
+        ({"name": "kept"}, None),
+        ({"value": 3}, None),
+    ]
+    assert [each.arg.name for each in signature.input_specs] == ["p_w", "x"]

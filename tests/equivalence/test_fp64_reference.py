@@ -1,11 +1,25 @@
 from __future__ import annotations
 
+import dataclasses
+import math
+from typing import Any, ClassVar
+
 import pytest
 import torch
 from torch import nn
 
 import fxcore
+from fxcore.state.held_state import HeldState
+from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.fp64_reference import DoubleJudge, widened_arguments
+from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.outputs import dense
+from pytest_fxgraph.equivalence.run import RunSettings
+from pytest_fxgraph.equivalence.state_changes import StateNames
+from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 from pytest_fxgraph.errors import EagerError
 from pytest_fxgraph.functions import assert_equivalent
 
@@ -183,3 +197,162 @@ def test_complex_values_are_judged_in_double_precision():
     with pytest.raises(AssertionError, match="output has other values"):
         FxEquivalence()(scaled, turned, graph=graph, **exact)
     FxEquivalence()(scaled, turned, graph=graph, fp64_reference=True, **exact)
+
+
+class Known(DoubleJudge):
+    """A judge that has the gradients of model and graph in double precision already."""
+
+    gradients: ClassVar[Any] = ({}, {})
+
+    def _references(self, *, has_gradients: bool) -> Any:
+        return self.gradients
+
+
+def judge_of(
+    exact: Any, eager: Any, graph: Any, where: str = "output", of: type[DoubleJudge] = DoubleJudge, **options: Any
+) -> DoubleJudge:
+    """Return the judge of one value of eager and graph; `exact` is the value in double precision, or the model."""
+    model = exact if callable(exact) else lambda *_: exact
+    settings = RunSettings(arguments_of(()), StateNames(HeldState(model)), Snapshot(), 0, False)
+    settings = dataclasses.replace(settings, **options)
+    return of(model, None, settings, {where: eager}, {where: graph}, {})
+
+
+def differing(judge: DoubleJudge, kind: str = "value") -> Mismatch:
+    ((where, eager),) = judge.expected.items()
+    return Mismatch(kind, where, "has other values", measure(dense(eager), dense(judge.obtained[where]), EXACT))
+
+
+EXACT = Tolerance(0.0, 0.0)
+OTHER = Mismatch("dtype", "output", "has another dtype")
+LARGE = torch.full((8,), 1e6, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("exact", "eager", "graph", "words"),
+    [
+        ([0.0], [1.0], [2.0], ""),
+        ([0.0], [1.0], [2.5], "has other values (off from float64 by 2.5 in the graph, 1 in eager)"),
+        ([0.0], [1.0], [math.nan], "has other values (off from float64 by nan in the graph, 1 in eager)"),
+        ([0.0, 0.0], [1.0], [1.5], "has other values (off from float64 by inf in the graph, inf in eager)"),
+        ([0.0], [math.inf], [1.5], ""),
+    ],
+)
+def test_the_distance_to_double_precision_decides(exact, eager, graph, words):
+    judge = judge_of(torch.tensor(exact), torch.tensor(eager), torch.tensor(graph))
+    mismatches = [OTHER, differing(judge), OTHER]
+
+    kept = judge.filter_by_reference(mismatches)
+
+    assert [each.description for each in kept if each is not OTHER] == ([words] if words else [])
+    assert kept.count(OTHER) == 2
+
+
+def test_sparse_and_complex_values_have_a_distance():
+    sparse = [(torch.eye(2) * value).to_sparse() for value in (1.0, 1.5, 3.0)]
+    judge = judge_of(*sparse)
+    assert "by 1.41 in the graph, 0.354 in eager" in judge.filter_by_reference([differing(judge)])[0].description
+
+    judge = judge_of(torch.ones(1), torch.ones(1) + 0.5, torch.ones(1) + 0.5j)
+    assert "by inf in the graph, 0.5 in eager" in judge.filter_by_reference([differing(judge)])[0].description
+
+
+def test_a_gradient_alone_is_judged_and_a_value_without_statistics_is_not():
+    judge = judge_of(lambda x: x * 3, torch.ones(1), torch.ones(1) * 1e6, "gradient of input 0")
+    judge = dataclasses.replace(
+        judge,
+        settings=dataclasses.replace(judge.settings, arguments=arguments_of((torch.ones(1, requires_grad=True),))),
+    )
+    assert "off from float64" in judge.filter_by_reference([differing(judge, "gradient")])[0].description
+
+    judge = judge_of(torch.zeros(1), torch.ones(1), torch.ones(1) + 1)
+    unmeasured = [dataclasses.replace(differing(judge), statistics=None)]
+    assert judge.filter_by_reference(unmeasured) is unmeasured
+    assert judge.without_rounding(unmeasured, lambda where: ToleranceRule()) is unmeasured
+
+
+def test_the_run_in_double_precision_has_the_modes_of_the_check_and_no_autocast():
+    modes = []
+
+    def model() -> torch.Tensor:
+        enabled = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+        modes.append(enabled)
+        return torch.zeros(1)
+
+    judge = judge_of(model, torch.ones(1), torch.ones(1) + 2)
+    judge.filter_by_reference([differing(judge)])
+    with torch.inference_mode(), torch.autocast("cpu"):
+        judge.filter_by_reference([differing(judge)])
+    judge = judge_of(model, LARGE.float(), LARGE.float() + 5, grads=True)
+    judge.without_rounding([differing(judge)], lambda where: ToleranceRule())
+
+    assert modes == [(False, False, False), (False, True, False), (True, False, False)]
+
+
+def fails() -> torch.Tensor:
+    raise RuntimeError("not in double precision")
+
+
+@pytest.mark.parametrize(
+    ("exact", "of_eager", "of_graph", "is_kept"),
+    [
+        (LARGE, [1.0] * 8, [5.0] * 8, False),
+        (LARGE, [1.0] * 8, [5.5] * 8, True),
+        (LARGE, [1.0] * 7 + [0.0], [5.0] * 7 + [0.0], True),
+        (LARGE, [2.0] + [0.0] * 7, [4.0] + [0.0] * 7, False),
+        (LARGE, [2.0] + [0.0] * 7, [4.5] + [0.0] * 7, True),
+        (LARGE.repeat(99), [1.0] * 792, [8.0] * 8 + [1.0] * 784, True),
+        (fails, [1.0] * 8, [9.0] * 8, False),
+        (fails, [1.0] * 8, [19.0] * 8, True),
+        (LARGE[:4], [1.0] * 8, [9.0] * 8, False),
+        (LARGE + 0j, [1.0] * 8, [9.0] * 8, False),
+    ],
+)
+def test_rounding_in_large_values_is_as_large_in_the_graph_as_in_eager(exact, of_eager, of_graph, is_kept):
+    eager, graph = (1e6 + torch.tensor(errors) for errors in (of_eager, of_graph))
+    judge = judge_of(exact, eager, graph)
+    mismatch = differing(judge)
+    small = dataclasses.replace(mismatch, description="another comparison of the same output")
+
+    kept = judge.without_rounding([small, mismatch], lambda where: ToleranceRule())
+
+    assert kept == ([small, mismatch] if is_kept else [small])
+
+
+@pytest.mark.parametrize(
+    ("kind", "references", "graph", "rule", "is_kept"),
+    [
+        ("gradient", ([10.5], []), 11.0, ToleranceRule(), False),
+        ("value", ([10.5], []), 11.0, ToleranceRule(), True),
+        ("gradient", ([10.5], []), 11.0, ToleranceRule(atol=0.01), True),
+        ("gradient", ([], [10.0]), 11.0, ToleranceRule(), True),
+        # The graph is farther from double precision, by a tenth of the gradient at most, and right in double precision.
+        ("gradient", ([10.0], [10.0]), 9.0, ToleranceRule(), False),
+        ("gradient", ([10.0], [10.0]), 8.75, ToleranceRule(), True),
+        ("gradient", ([10.0], [10.0 + 1e-6]), 9.0, ToleranceRule(), True),
+        ("gradient", ([10.0], [10.0 + 1e-6]), 9.0, ToleranceRule(of_gradients=10.001), False),
+        ("gradient", ([10.0], [10.0 + 1e-6]), 9.0, ToleranceRule(of_gradients=9.0), True),
+        ("gradient", ([10.0], []), 9.0, ToleranceRule(of_gradients=10.001), True),
+    ],
+)
+def test_gradients_agree_where_double_precision_explains_the_difference(kind, references, graph, rule, is_kept):
+    judge = judge_of(fails, torch.tensor([10.0]), torch.tensor([graph]), "gradient of x", Known)
+    Known.gradients = [
+        {"gradient of x": torch.tensor(value, dtype=torch.float64)} if value else {} for value in references
+    ]
+    mismatch = differing(judge, kind)
+
+    assert judge.without_rounding([mismatch], lambda where: rule) == ([mismatch] if is_kept else [])
+
+
+def test_floats_of_every_layout_are_widened_and_other_inputs_are_copied():
+    floats, ints = torch.ones(2, 3).t(), torch.ones(2, dtype=torch.int32)
+    given = (floats, ints, floats.to_sparse(), floats.double().to_sparse(), torch.ones(1, dtype=torch.complex64))
+
+    made = widened_arguments(arguments_of(given)).args
+
+    wide = [torch.float64, torch.int32, torch.float64, torch.float64, torch.complex128]
+    assert [each.dtype for each in made] == wide
+    assert made[0].stride() == floats.stride()
+    made[1].zero_()
+    assert ints.eq(1).all()

@@ -14,6 +14,7 @@ from torch import nn
 import fxcore
 from fixtures.transform_models import Arithmetic, ConvBnRelu, Mlp, Unused, image, matrix
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.input_use import InputUse
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent
 from pytest_fxgraph.transform.fixture import FxTransform
@@ -121,6 +122,28 @@ def test_what_no_result_depends_on_may_be_lost(eager):
     assert_equivalent(eager, lambda x, mask: x * 2, (X, MASK), strict_inputs=True)
 
 
+@pytest.mark.parametrize(
+    ("function", "used"),
+    [
+        (lambda x, mask: mask, {"input 1": "return"}),
+        (lambda x, mask: (x.is_same_size(mask), x + 1)[1], {"input 0": "is_same_size", "input 1": "is_same_size"}),
+        (lambda x, mask: (mask.is_contiguous(), mask.device, x + 1)[2], {"input 0": "add"}),
+        (lambda x, mask: (mask.stride(), x + 1)[1], {"input 0": "add", "input 1": "stride"}),
+        (lambda x, mask: (mask.add(1).sum().item(), x + 1)[1], {"input 0": "add", "input 1": "add"}),
+        (lambda x, mask: mask.new_zeros(2).add_(x.sum()), {"input 0": "sum", "input 1": "new_zeros"}),
+    ],
+)
+def test_the_first_operator_that_read_an_input_of_the_first_call_is_noted(function, used):
+    use = InputUse(nn.Module())
+
+    output = use.call(function, (X, MASK), {})
+    again = use.call(lambda x, mask: x * mask, (X, MASK), {})
+
+    assert use.used == used
+    assert output.shape in ((), (2,), X.shape)
+    assert torch.equal(again, X)
+
+
 def test_parts_of_an_input_are_told_apart():
     def eager(batch):
         return batch["x"] * batch["masks"][1] * batch["other"].scale
@@ -143,6 +166,19 @@ def scale_baked(gm: fxcore.GraphModule) -> fxcore.GraphModule:
             node.args = (node.args[0], 2.0)
     gm.recompile()
     return gm
+
+
+def test_a_number_before_inputs_of_any_number_is_told():
+    def eager(scale: float, *rest: torch.Tensor) -> torch.Tensor:
+        return rest[0] * scale
+
+    graph = fxcore.symbolic_trace(lambda scale, *rest: rest[0] * 2.0)
+    with pytest.raises(MismatchError) as caught:
+        assert_equivalent(eager, graph, (2.0, X), strict_inputs=True)
+    assert [mismatch.where for mismatch in caught.value.mismatches] == ["input 0"]
+
+    graph = fxcore.symbolic_trace(lambda *rest: rest[1] * 2.0)
+    assert_equivalent(eager, graph, (2.0, X), strict_inputs=True)  # a graph with one name for all says too little
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,13 @@ from torch import nn
 
 import fxcore
 from fxcore.passes.split_module import split_module
+from fxcore.state.held_state import HeldState, StateTensor
+from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
+from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames
+from pytest_fxgraph.equivalence.state_pairs import _matching, paired_paths
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent, check_transform
 
@@ -237,3 +244,92 @@ def test_state_after_a_second_call_is_compared():
     with pytest.raises(MismatchError, match="buffer total after a second call has other values"):
         assert_equivalent(model, graph_module, INPUTS)
     assert_equivalent(model, graph_module, INPUTS, checks=("values", "state"))
+
+
+def run_of(known="", changed=None, gradients=None, sharing=None, second=None):
+    """Return a run by the names of its state, each a letter."""
+    states = {name: StateTensor(name, "buffer", tensor) for name, tensor in (changed or {}).items()}
+    shared = {path: frozenset((name, 0) for name in names) for path, names in (sharing or {}).items()}
+    after = StateAfter(frozenset(known), states, {})
+    second = second and SecondOutput(None, state=run_of(known, second).state)
+    return RunResult(None, arguments_of(()), shared, after, {}, {}, gradients, False, {}, second)
+
+
+def holding(**tensors):
+    module = nn.Module()
+    for name, tensor in tensors.items():
+        module.register_buffer(name, tensor)
+    return module
+
+
+def pairs_of(expected, obtained, model, graph):
+    held = HeldState(model), HeldState(graph)
+    return paired_paths(expected, obtained, held, StateNames(held[0]), OutputComparison(ToleranceRule()), ())
+
+
+def alike(*names):
+    return holding(**{name: torch.zeros(2) for name in names})
+
+
+ONE, OTHER = torch.tensor([100.0, 0.0]), torch.tensor([-100.0, 0.0])
+NEARLY = torch.tensor([0.0, 4.0])  # a rounding of half precision in gradients of a hundred
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained"),
+    [
+        (run_of("ab", {"a": ONE}), run_of("xy", {"y": ONE})),
+        (run_of("ab", {"a": ONE, "b": OTHER}), run_of("xy", {"y": ONE, "x": OTHER})),
+        (run_of("ab", sharing={"output": "a"}), run_of("xy", sharing={"output": "y"})),
+        (run_of("ab", sharing={"output": "ai"}), run_of("xy", sharing={"output": "yi"})),
+        (run_of("ab", gradients={"a": ONE, "b": None}), run_of("xy", gradients={"y": ONE, "x": None})),
+        (
+            run_of("ab", gradients={"a": ONE, "b": OTHER, "c": None}),
+            run_of("xy", gradients={"y": ONE + NEARLY, "x": OTHER + NEARLY}),
+        ),
+        (run_of("ab", {"a": ONE}, second={"a": ONE}), run_of("xy", {"y": ONE}, second={"y": ONE})),
+        (run_of("ab", {"a": ONE}, second={"a": ONE}), run_of("xy", {"y": ONE})),
+        (
+            run_of("ab", {"a": ONE, "b": ONE}, second={"a": ONE, "b": OTHER}),
+            run_of("xy", {"x": ONE, "y": ONE}, second={"y": ONE, "x": OTHER}),
+        ),
+    ],
+)
+def test_among_alike_tensors_those_with_which_both_runs_did_the_same_are_paired(expected, obtained):
+    for paths in ("xy", "yx"):
+        assert pairs_of(expected, obtained, alike("a", "b"), alike(*paths)) == {"x": "b", "y": "a"}
+
+
+def test_state_is_paired_only_where_the_run_used_state_that_the_graph_does_not_know():
+    assert pairs_of(run_of("ab"), run_of("xy"), alike("a", "b"), alike("x", "y")) == {}
+    assert pairs_of(run_of("a", {"a": ONE}), run_of("ax"), alike("a"), alike("a", "x")) == {}
+
+
+def test_a_further_path_of_a_tied_tensor_has_the_name_that_the_model_knows():
+    shared = torch.zeros(2)
+
+    assert pairs_of(run_of("a"), run_of("abc"), alike("a"), holding(b=shared, a=shared, c=shared)) == {
+        "b": "a",
+        "c": "a",
+    }
+
+
+@pytest.mark.parametrize("make", [lambda: torch.empty(2, device="meta"), lambda: torch.eye(2).to_sparse()])
+def test_tensors_without_plain_values_are_paired_by_their_shape_and_type(make):
+    assert pairs_of(run_of("a", {"a": make()}), run_of("x", {"x": make()}), holding(a=make()), holding(x=make())) == {
+        "x": "a"
+    }
+
+
+@pytest.mark.parametrize(
+    ("candidates", "pairs"),
+    [
+        ({"x": "ab", "y": "a"}, {"x": "b", "y": "a"}),
+        ({"x": "a", "y": "a"}, {"x": "a"}),
+        ({"x": "ab", "y": "bc", "z": "a"}, {"x": "b", "y": "c", "z": "a"}),
+        ({"x": "", "y": "a"}, {"y": "a"}),
+        ({"x": "ab", "y": "ab", "z": "ab"}, {"x": "b", "y": "a"}),
+    ],
+)
+def test_as_many_paths_as_possible_get_a_name(candidates, pairs):
+    assert _matching({path: [*names] for path, names in candidates.items()}) == pairs

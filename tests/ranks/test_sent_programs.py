@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import re
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+import fxcore
 from fixtures.parallel_plans import data_parallel, fully_sharded, inputs, tensor_parallel
 from fixtures.process_groups import needs_fake_group
 from fixtures.process_groups import training_forks as training_forks
+from pytest_fxgraph.captures import collective_trace
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.errors import ChoiceError, RanksError
+from pytest_fxgraph.ranks import sent_programs
 
 pytestmark = [
     needs_fake_group,
@@ -98,3 +104,59 @@ def test_a_real_rank_that_raises_is_told_with_what_the_others_wait_for(fx_ranks)
 def test_real_ranks_of_another_frontend_are_refused(fx_ranks):
     with pytest.raises(ChoiceError, match=re.escape("backend='gloo' records a run of each rank")):
         fx_ranks(tensor_parallel, inputs(), world_size=2, backend="gloo", frontend="aot")
+
+
+class Importable(nn.Module):
+    """A class that another process finds by its name."""
+
+
+def sent(value):
+    """Return a value as the process of the test receives it."""
+    stream = io.BytesIO()
+    torch.save(value, stream, pickle_module=sent_programs._PICKLE)
+    return torch.load(io.BytesIO(stream.getvalue()), weights_only=False)
+
+
+def test_a_graph_arrives_with_the_values_and_modules_of_its_nodes():
+    class Traced(nn.Module):
+        def forward(self, x):
+            return x.t()
+
+    with FakeTensorMode():
+        x = torch.empty(2, 3, dtype=torch.float64, requires_grad=True)
+        values = x, x.detach().t()
+    graph_module = fxcore.symbolic_trace(Traced())
+    nodes = list(graph_module.graph.nodes)
+    for node, value in zip(nodes, values, strict=False):
+        node.meta = {"val": value, "nn_module_stack": {"": ("", Traced)}, "other": object()}
+
+    made = sent(graph_module)
+
+    assert type(made).__name__ == type(graph_module).__name__
+    assert str(made.graph) == str(graph_module.graph)
+    first, second = (node.meta for node in list(made.graph.nodes)[:2])
+    assert "other" not in first
+    assert [type(each["val"]) for each in (first, second)] == [FakeTensor, FakeTensor]
+    assert first["val"].fake_mode is second["val"].fake_mode
+    assert (first["val"].dtype, first["val"].requires_grad) == (torch.float64, True)
+    assert (second["val"].shape, second["val"].stride(), second["val"].requires_grad) == ((3, 2), (1, 3), False)
+    kind = first["nn_module_stack"][""][1]
+    assert (kind.__name__, kind.__module__, kind.__qualname__) == ("Traced", __name__, Traced.__qualname__)
+    assert issubclass(kind, nn.Module)
+
+
+def test_what_another_process_has_arrives_as_its_own():
+    class Local:
+        pass
+
+    assert sent([Importable, collective_trace.wait]) == [Importable, collective_trace.wait]
+    assert not issubclass(sent(Local), nn.Module)
+
+
+def test_a_rank_that_is_not_wanted_sends_nothing(monkeypatch):
+    monkeypatch.setattr(sent_programs, "program_of_rank", lambda request, rank: f"the program of {rank}")
+    request: Any = None
+
+    assert sent_programs.capture_of_rank(1, request, {0}) == b""
+    stream = io.BytesIO(sent_programs.capture_of_rank(0, request, {0}))
+    assert torch.load(stream, weights_only=False) == "the program of 0"

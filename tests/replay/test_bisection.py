@@ -154,6 +154,14 @@ def test_without_any_one_of_the_found_flags_the_graphs_stay_however_flags_work_t
     assert len(result.between) == sum(each in answers and answers[each] is None for each in fewer)
 
 
+def test_a_flag_is_left_out_once_more_where_another_flag_had_undone_a_change():
+    changing = [{"w"}, {"w", "z"}, {"w", "x", "y", "z"}]
+
+    result = smallest_set("wxyz", Runs(lambda chosen: chosen in changing).compare)
+
+    assert (result.first, result.between) == ("w", [])
+
+
 def test_flags_that_change_nothing_take_one_run():
     runs = Runs(lambda chosen: False)
 

@@ -4,6 +4,8 @@ import textwrap
 
 import pytest
 
+from fixtures.documents import document
+from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.recording import RecordedTest, Recording
 from pytest_fxgraph.recordings.records import GraphRecord, LeftOutRecord
@@ -111,6 +113,7 @@ def test_a_pair_of_graphs_is_compared_once_however_many_tests_make_it(tmp_path, 
         ("aab", "ab", 2, [], 0, 1),
         ("", "ab", 0, [], 2, 0),
         ("b", "ab", 1, [], 1, 0),
+        ("abcde", "axcye", 3, [("b", "x"), ("d", "y")], 0, 0),
     ],
 )
 def test_graphs_of_a_test_are_paired_by_content_and_then_by_model(
@@ -120,6 +123,31 @@ def test_graphs_of_a_test_are_paired_by_content_and_then_by_model(
 
     assert (replay.same, [*replay.changed]) == (same, changed)
     assert (len(replay.new), len(replay.vanished)) == (new, vanished)
+
+
+def test_graphs_that_a_test_makes_often_are_paired_by_content_too(tmp_path, texts_differ):
+    replay = compare_recordings(recording(tmp_path, a=f"p{'ab' * 100}q"), recording(tmp_path, a=f"rs{'ab' * 100}t"))
+
+    assert (replay.same, [*replay.changed], len(replay.new)) == (200, [("p", "r"), ("q", "t")], 1)
+
+
+def test_other_graphs_are_paired_where_kind_and_model_are_the_same(tmp_path, texts_differ):
+    before, after = recording(tmp_path, a="pqrs"), recording(tmp_path, a="tuvw")
+    for records, models in ((before.tests["a"].graphs, "ABAA"), (after.tests["a"].graphs, "BAAC")):
+        records[:] = [record._replace(model=model) for record, model in zip(records, models, strict=True)]
+    after.tests["a"].graphs[2] = after.tests["a"].graphs[2]._replace(kind="dynamo")
+
+    replay = compare_recordings(before, after)
+
+    assert [*replay.changed] == [("p", "u"), ("q", "t")]
+    assert [place.record.graph for place in replay.vanished] == ["r", "s"]
+    assert [place.record.graph for place in replay.new] == ["v", "w"]
+
+
+def test_graphs_outside_of_tests_are_compared_and_are_no_test(tmp_path, texts_differ):
+    replay = compare_recordings(recording(tmp_path, **{"": "a"}), recording(tmp_path, **{"": "b"}))
+
+    assert (replay.tests, [*replay.changed]) == (0, [("a", "b")])
 
 
 def test_very_many_graphs_of_a_test_are_paired_in_order(tmp_path, texts_differ, monkeypatch):
@@ -148,10 +176,23 @@ def test_facts_and_graphs_left_out_are_compared_too(tmp_path):
 
 
 def test_tests_of_one_run_and_other_outcomes_are_named(tmp_path):
-    before, after = recording(tmp_path, gone="a", both="a"), recording(tmp_path, both="a", new="a")
+    before, after = recording(tmp_path, gone="a", both="a"), recording(tmp_path, new="a", both="a")
     after.tests["both"].outcome = "failed"
 
     replay = compare_recordings(before, after)
 
     assert (replay.new_tests, replay.vanished_tests) == (["new"], ["gone"])
     assert replay.other_outcomes == [("both", "passed", "failed")]
+
+
+def test_the_values_of_a_constant_of_floats_do_not_count():
+    states = [
+        StateRecord("kept", "parameter", "float32[2]", content="a"),
+        StateRecord("drawn", "constant", "bfloat16[2]", content="b"),
+        StateRecord("turned", "constant", "complex64[2]", content="c"),
+        StateRecord("places", "constant", "int64[2]", content="d"),
+    ]
+
+    compared = comparison._as_compared(document("return 1", state=tuple(states)))
+
+    assert [record.content for record in compared.state] == ["a", None, None, "d"]

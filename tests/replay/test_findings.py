@@ -247,3 +247,16 @@ def test_numbers_above_a_thousand_are_grouped(recording_of, relu):
     replay.tests, replay.same = 1000, 1001
 
     assert findings_of(replay).summary == "1,000 tests, 1,001 graphs: 1,001 same"
+
+
+@pytest.mark.parametrize(("key", "texts", "count"), [(("k",), "ab", 1), ((), "ab", 2), ((), "aa", 1)])
+def test_edits_are_one_finding_by_their_key_and_without_a_key_by_their_words(
+    recording_of, relu, sigmoid, sigmoid_and_two, key, texts, count
+):
+    replay = compare_recordings(recording_of(a=[relu, relu]), recording_of(a=[sigmoid, sigmoid_and_two]))
+    for text, (hashes, changed) in zip(texts, [*replay.changed.items()], strict=True):
+        edit = replace(changed.difference.edits[0], key=key, text=text)
+        difference = replace(changed.difference, edits=(edit,), changes=edit.changes)
+        replay.changed[hashes] = replace(changed, difference=difference)
+
+    assert len(findings_of(replay).of_sort("edit")) == count

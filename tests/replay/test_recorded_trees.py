@@ -304,3 +304,26 @@ def test_the_cache_is_where_the_platform_keeps_caches(monkeypatch, tmp_path):
     assert cache_folder() == Path.home() / ".cache/fxgraph"
     monkeypatch.setattr(sys, "platform", "darwin")
     assert cache_folder() == Path.home() / "Library/Caches/fxgraph"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "has_ended"),
+    [
+        ("{host}@12@ab", ProcessLookupError, True),
+        ("{host}@12@ab", PermissionError, False),  # the process of another user
+        ("{host}@12@ab", None, False),
+        ("elsewhere@12@ab", ProcessLookupError, False),
+        ("{host}@x@ab", ProcessLookupError, False),
+        ("{host}", ProcessLookupError, False),
+    ],
+)
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="this system cannot ask for a process")
+def test_a_process_has_ended_if_this_host_knows_none_of_its_number(name, error, has_ended, monkeypatch):
+    def kill(process: int, signal: int) -> None:
+        assert (process, signal) == (12, 0)
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(os, "kill", kill)
+
+    assert recorded_trees._has_ended(name.format(host=socket.gethostname())) is has_ended

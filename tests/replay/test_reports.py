@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -29,6 +30,8 @@ def test_a_report_has_an_entry_for_each_changed_graph_however_many_tests_made_it
     assert outcome.section.endswith("the same graph in\n  b (symbolic Model)")
     assert report.sections == ["vanished test: in the base alone\n    gone"]
     assert report.summary == findings.summary
+    assert report.record.finished
+    assert not report_of(dataclasses.replace(findings, unknown=["cut off"])).record.finished
 
 
 def test_a_page_and_a_text_show_a_replay_and_speak_of_graphs(findings):
@@ -52,6 +55,7 @@ def test_annotations_speak_of_graphs(findings, tmp_path):
 def test_an_annotation_stands_at_the_line_that_asked_for_the_graph(findings, tmp_path):
     (changed,) = findings.replay.changed.values()
     first = changed.places[0]
+    assert places_of_tests(findings.replay) == {}
     changed.places[0] = first._replace(record=first.record._replace(line="test_it.py:12"))
     (tmp_path / "test_it.py").touch()
     places = places_of_tests(findings.replay)

@@ -156,6 +156,7 @@ def test_a_program_is_checked_with_its_signature():
         AssertionError, match=r"(?s)fuse left a malformed program: .*\(as program\.validate\(\) says\); k"
     ):
         check(before, program, "fuse")
+    check(GraphFacts.of(program), program, "fuse")  # it was malformed before
 
 
 def test_all_lines_of_a_verifiers_reason_are_told():
@@ -296,3 +297,60 @@ def test_a_tensor_in_place_of_another_value_is_a_change():
     graph_module.state = torch.ones(2)
 
     assert before.changed(GraphFacts.of(graph_module))
+
+
+def graph_with(arguments: Callable[[Any, Any], Any]) -> fxcore.GraphModule:
+    """Return a graph with one call; the arguments are made of its two inputs."""
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(print, arguments(graph.placeholder("x"), graph.placeholder("y"))))
+    return fxcore.GraphModule({}, graph)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_changed"),
+    [
+        (lambda x, y: (x, y), lambda x, y: (x, y), False),
+        (lambda x, y: (x,), lambda x, y: (y,), True),
+        (lambda x, y: ([x],), lambda x, y: ((x,),), True),
+        (lambda x, y: ([x],), lambda x, y: ([y],), True),
+        (lambda x, y: ({"a": x},), lambda x, y: ({"a": x},), False),
+        (lambda x, y: ({"a": x},), lambda x, y: ({"a": y},), True),
+        (lambda x, y: ({"a": x},), lambda x, y: ({"b": x},), True),
+        (lambda x, y: (slice(x, 1, 2),), lambda x, y: (slice(x, 1, 2),), False),
+        (lambda x, y: (slice(x, 1, 2),), lambda x, y: (slice(y, 1, 2),), True),
+        (lambda x, y: (slice(1, x, 2),), lambda x, y: (slice(1, y, 2),), True),
+        (lambda x, y: (slice(1, 2, x),), lambda x, y: (slice(1, 2, y),), True),
+        (lambda x, y: (1,), lambda x, y: (1.0,), True),
+    ],
+)
+def test_other_arguments_are_a_change(before, after, is_changed):
+    assert GraphFacts.of(graph_with(before)).changed(GraphFacts.of(graph_with(after))) is is_changed
+
+
+def noted(text: str, number: int, *_: Any) -> None:
+    """Look at a call, and change nothing."""
+
+
+class Noting:
+    def __call__(self, *_: Any) -> None:
+        """Look at a call, and change nothing."""
+
+
+def test_hooks_of_called_modules_are_known_by_their_functions():
+    root, graph = nn.Module(), fxcore.Graph()
+    root.called, root.idle = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), nn.ReLU()
+    graph.output(graph.call_module("called", (graph.placeholder("x"),)))
+    root.called[0].register_forward_hook(partial(partial(noted, "a"), 1))
+    root.called[0].register_forward_hook(partial(noted, "b", 2))
+    root.called.register_forward_pre_hook(Noting())
+    root.called.register_full_backward_hook(Noting())
+    root.idle.register_forward_hook(noted)
+    torch.nn.utils.spectral_norm(root.called[1])  # a hook of torch
+    graph_module = fxcore.GraphModule(root, graph)
+    graph_module.add_module("idle", root.idle)
+
+    assert GraphFacts.of(graph_module).hooks == {
+        ("forward hook", noted): 2,
+        ("forward pre hook", Noting): 1,
+        ("backward hook", Noting): 1,
+    }

@@ -104,6 +104,7 @@ def test_a_graph_module_may_share_its_modules_and_tensors(make):
 
     assert made.graph is not graph_module.graph
     assert [id(tensor) for tensor in made.parameters()] == [id(tensor) for tensor in graph_module.parameters()]
+    assert [*made.modules()][1:] == [*graph_module.modules()][1:]
 
 
 def test_tensors_that_are_shared_stay_shared_in_the_copy():

@@ -112,7 +112,8 @@ def test_a_model_is_traced_as_chosen(subject, trace, kind):
         return subject
 
     options = {"modes": ("eval", "train"), "idempotent": True, "allow_vacuous": True}
-    result = FxTransform()(on_parts, subject(), image(), trace=trace, **options)
+    inputs, kwargs = (image(), None) if subject is model else ((), {"x": image()})
+    result = FxTransform()(on_parts, subject(), inputs, kwargs=kwargs, trace=trace, **options)
 
     assert isinstance(result.before, kind)
     assert isinstance(result.after, kind)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fixtures.lowered import EdgeProgramManager
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.transform.passes import _form_asked_for, apply_step, name_of_step
 
@@ -141,6 +142,11 @@ def test_a_program_that_becomes_a_module_is_called_as_that():
     assert applied.graph_call(applied.made).call is applied.made
 
 
+class OfAnything(torch.fx.Transformer):
+    def __init__(self, anything: Any) -> None:
+        super().__init__(anything)
+
+
 def test_interpreters_run_programs_with_what_their_model_took():
     class Doubling(torch.fx.Interpreter):
         def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -151,6 +157,26 @@ def test_interpreters_run_programs_with_what_their_model_took():
     applied = apply_step(Doubling, program)
 
     assert torch.equal(applied.graph_call(applied.made).call(x), program.module()(x) * 2)
+    assert type(apply_step(OfAnything, program).made).__name__ == PROGRAM
+    assert apply_step(lambda given: given, program).made is program
+
+
+def test_a_pass_that_changes_one_program_of_a_set_changes_the_set():
+    program = exported()
+    found = {}
+
+    for claims in ((True, False), (False, False), (None, None), (None, False), (None, True)):
+        left = [*claims]
+
+        def claiming(graph_module: torch.fx.GraphModule, left: Any = left) -> Any:
+            modified = left.pop(0)
+            return None if modified is None else SimpleNamespace(graph_module=graph_module, modified=modified)
+
+        applied = apply_step(claiming, EdgeProgramManager({"first": program, "second": program}))
+        found[claims] = applied.modified
+
+    assert [*found.values()] == [True, False, None, False, True]
+    assert applied.has_own_graph
 
 
 @pytest.mark.parametrize("kind", ["Transformer", "Interpreter"])

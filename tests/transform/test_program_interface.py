@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim, ExportedProgram, export
 from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.transform.fixture import FxTransform
-from pytest_fxgraph.transform.program_interface import ProgramInterface
+from pytest_fxgraph.transform.program_interface import ProgramInterface, _inner_sizes, _input_sizes, _kinds
 
 
 class Net(nn.Module):
@@ -162,3 +165,97 @@ def test_sizes_that_follow_from_others_and_numbers_have_words_of_their_own():
     assert sizes["dimension 1 of input 0"] == "4"
     assert sizes["dimension 0 of input 1"] == "computed from others"
     assert sizes["input 2"].startswith("from ")
+
+
+def interface(sizes=(), ranges=(), inner=(), signature=()) -> ProgramInterface:
+    return ProgramInterface(dict(sizes), dict(ranges), inner, dict(signature))
+
+
+def test_sizes_that_are_restricted_otherwise_are_told():
+    before = interface(
+        {"a": "4", "b": "from 3 to 64", "gone": "5"}, {"u0": "from 0 to 9", "u2": "1", "u3": "2"}, ["u0", "u1", "u2"]
+    )
+    after = interface(
+        {"a": "4", "b": "8", "new": "5"}, {"u0": "from 0 to 4", "u1": "from 0 to 2", "u3": "3"}, ["u0", "u1"]
+    )
+
+    assert [*before.changed_sizes(before)] == []
+    assert [*before.changed_sizes(after)] == [
+        "b was from 3 to 64 and is 8",
+        "the inner size u0 was from 0 to 9 and is from 0 to 4",
+        "the inner size u1 was of any value and is from 0 to 2",
+    ]
+
+
+def test_a_kind_of_both_programs_that_differs_is_told():
+    before = interface(signature={"w": "a parameter", "b": "a buffer", "gone": "a buffer"})
+    after = interface(signature={"w": "a buffer", "b": "a buffer", "new": "a buffer"})
+
+    assert [*before.changed_signature(after)] == ["w was a parameter and is a buffer"]
+
+
+def test_sizes_are_no_change_of_a_program_and_ranges_and_kinds_are():
+    same = interface({"a": "4"}, {"u0": "1"}, (), {"w": "a parameter"})
+
+    assert not same.changed(interface({"a": "5"}, {"u0": "1"}, ("u0",), {"w": "a parameter"}))
+    assert same.changed(interface({"a": "4"}, {"u0": "2"}, (), {"w": "a parameter"}))
+    assert same.changed(interface({"a": "4"}, {"u0": "1"}, (), {"w": "a buffer"}))
+
+
+def spec(kind: str, target: str | None = None, argument: object = None, persistent: bool | None = None) -> Any:
+    return SimpleNamespace(kind=SimpleNamespace(name=kind), target=target, arg=argument, persistent=persistent)
+
+
+def test_inputs_and_outputs_of_a_signature_are_named_by_their_kinds():
+    tensor, number = type("TensorArgument", (), {})(), type("ConstantArgument", (), {"value": 3})()
+    signature = SimpleNamespace(
+        input_specs=[
+            spec("PARAMETER", "w"),
+            spec("BUFFER", "b", persistent=True),
+            spec("BUFFER", "c", persistent=False),
+            spec("CONSTANT_TENSOR", "d", persistent=False),
+            spec("USER_INPUT", None, tensor),
+            spec("TOKEN", None),
+            spec("USER_INPUT", None, number),
+        ],
+        output_specs=[
+            spec("BUFFER_MUTATION", "b"),
+            spec("LOSS_OUTPUT"),
+            spec("GRADIENT_TO_PARAMETER", "w"),
+            spec("USER_OUTPUT"),
+        ],
+    )
+
+    assert _kinds(signature) == {
+        "w": "a parameter",
+        "b": "a buffer",
+        "c": "a buffer that is not saved",
+        "d": "a constant tensor",
+        "input 0": "a value of kind Tensor",
+        "input 1": "the constant 3",
+        "output 0": "loss output",
+        "output 1": "gradient to parameter of w",
+        "output 2": "user output",
+    }
+
+
+def test_sizes_of_inputs_are_numbers_ranges_and_equal_sizes():
+    environment = ShapeEnv()
+    mode = FakeTensorMode(shape_env=environment)
+    x = mode.from_tensor(torch.ones(5, 7))
+    with mode:
+        first, second = x.shape
+        inner = environment.create_unbacked_symint()
+        values = [x, torch.empty(3, second), first, first * 2, 4, None, "text"]
+    ranges = {first.node.expr: SimpleNamespace(lower=2, upper=9)}
+
+    assert _input_sizes(values, ranges) == {
+        "dimension 0 of input 0": "from 2 to 9",
+        "dimension 1 of input 0": "of any value",
+        "dimension 0 of input 1": "3",
+        "dimension 1 of input 1": "dimension 1 of input 0",
+        "input 2": "dimension 0 of input 0",
+        "input 3": "computed from others",
+        "input 4": "4",
+    }
+    assert _inner_sizes([*values, (inner * 2, [first])]) == {str(inner)}

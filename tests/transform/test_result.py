@@ -62,7 +62,7 @@ def test_claims_about_the_state_are_checked(fused):
 def test_kept_state_may_be_all_there_was(doubled, fused):
     doubled.assert_state_dict(kept=True)
 
-    with pytest.raises(AssertionError, match="should be kept and is gone"):
+    with pytest.raises(AssertionError, match=r"claimed: 'conv.weight' should be kept and is gone; 'conv.bias'"):
         fused.assert_state_dict(kept=True, dropped="bn.*")
 
 
@@ -135,3 +135,17 @@ def test_metadata_that_is_equal_or_the_same_object_is_no_change(entry, is_change
             node.meta = {"note": value}
 
     assert TransformResult(before, after, ("mine",), _is_rebuilt=False).is_changed is is_changed
+
+
+def test_a_result_is_known_by_its_graphs_and_passes():
+    before = fxcore.symbolic_trace(Arithmetic())
+    result, other = (
+        TransformResult(before, before, ("mine",)),
+        TransformResult(before, before, ("mine",), str, ("a search",), False),
+    )
+
+    assert result == other
+    assert repr(result) == repr(other)
+    assert "own_name" not in repr(result)
+    assert result.is_changed  # a rebuilt graph is a change, also an equal one
+    assert not other.is_changed

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
+from fxcore.matching.explanation import MatchExplanation, MatchFailure, NearPlace
 from pytest_fxgraph import rewrite
 from pytest_fxgraph.captures.tracing import trace
-from pytest_fxgraph.transform.rewriting import explain_match
+from pytest_fxgraph.transform.rewriting import _explanation_text, explain_match
 
 
 class Block(nn.Module):
@@ -173,3 +175,63 @@ def test_a_pattern_of_operators_is_explained_in_an_exported_program():
 
     assert "the graph has nowhere" in told
     assert "aten.gelu.default" in told
+
+
+def nodes_named(*names: str) -> list[fxcore.Node]:
+    graph = fxcore.Graph()
+    return [graph.create_node("call_function", torch.relu, name=name) for name in names]
+
+
+def text_of(matches="", absent=(), near=(), refused="", replaced=None) -> list[str]:
+    """Return the lines of an explanation; each letter is the node of a match."""
+    found: Any = [
+        [SimpleNamespace(anchors=["x"], nodes_map={"x": node}) for node in nodes_named(*names)]
+        for names in (matches, refused)
+    ]
+    explanation = MatchExplanation(tuple(found[0]), tuple(absent), tuple(near))
+    return _explanation_text(explanation, *found, len(matches) if replaced is None else replaced).splitlines()
+
+
+def near_place(*messages: str) -> NearPlace:
+    """Return a place where two of three operations are there; the first reason is about another node."""
+    here, other = nodes_named("here", "other")
+    failures = [
+        MatchFailure("operator", here, (other, here, None)[min(number, 2)], message)
+        for number, message in enumerate(messages)
+    ]
+    return NearPlace(here, 2, 3, tuple(failures))
+
+
+def test_five_places_of_a_pattern_are_named():
+    assert text_of("a") == ["the pattern matched once: a"]
+    assert text_of("abcde") == ["the pattern matched 5 times: a; b; c; d; e"]
+    assert text_of("abcdef") == ["the pattern matched 6 times: a; b; c; d; e and 1 more"]
+    assert (
+        text_of("ab", near=[near_place()])[0] == "the pattern matched 2 times: a; b; the nearest places that did not:"
+    )
+
+
+def test_three_reasons_against_a_place_are_named():
+    assert text_of(near=[near_place("no", "nor")]) == [
+        "the pattern did not match; the nearest places:",
+        "  at here: 2 of 3 operations are there, but",
+        "    other: no",
+        "    nor",
+    ]
+    assert text_of(near=[near_place(*"abcde")])[2:] == ["    other: a", "    b", "    c", "    and 2 more reasons"]
+
+
+def test_operations_and_filters_that_stand_in_the_way_are_named_once():
+    assert text_of(absent=nodes_named("a", "b")) == [
+        "the pattern did not match",
+        "  the graph has nowhere torch.relu",
+        "  no place of the graph has any operation of the pattern",
+    ]
+    assert text_of(refused="ab") == ["the pattern did not match", "  match_filters refused a, b"]
+
+
+def test_a_line_of_an_explanation_has_240_letters_at_most():
+    lines = text_of(near=[near_place("-", "x" * 236, "y" * 237)])
+
+    assert lines[3] == "    " + "x" * 236
+    assert lines[4] == "    " + "y" * 233 + "..."

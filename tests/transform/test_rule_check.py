@@ -11,7 +11,7 @@ from fxcore.errors import PassArgumentError
 from fxcore.transforms import Calls, Rule, RuleSet
 from pytest_fxgraph.errors import ChoiceError, MismatchError, VacuousCheckError
 from pytest_fxgraph.transform.rewriting import FxRewrite
-from pytest_fxgraph.transform.rule_check import verdict_on
+from pytest_fxgraph.transform.rule_check import _variants, verdict_on
 
 pytest.importorskip("hypothesis")
 
@@ -185,3 +185,25 @@ def test_each_parameter_of_a_pattern_needs_an_example():
 
     with pytest.raises(ChoiceError, match="rule 'two' has 1 example inputs, and its pattern takes 2; give"):
         verdict_on(rule)
+
+
+WIDE = Y.double()
+INTS, LINE, SCALAR = torch.tensor([[1, 2], [3, 4]]), torch.ones(1, 2), torch.tensor(1.5)
+
+
+@pytest.mark.parametrize(
+    ("examples", "dtypes", "variants"),
+    [
+        ((X,), (torch.float64, torch.float32), [(X.double(),)]),
+        ((X, WIDE), (torch.float64, torch.float32), [(X[:1], WIDE), (X[0], WIDE), (X, WIDE[:1]), (X, WIDE[0])]),
+        ((SCALAR, INTS), (torch.float64,), [(SCALAR.double(), INTS), (SCALAR, INTS[:1]), (SCALAR, INTS[0])]),
+        ((torch.tensor([0.3]),), (torch.int64,), [(torch.tensor([2]),)]),
+        ((INTS,), (torch.float64,), []),
+        ((3, True), (torch.float64,), [(4, True), (-4, True), (3, False)]),
+        ((X, 0, LINE), (), [(X[:1], 0, LINE), (X[0], 0, LINE), (X, 1, LINE), (X, -1, LINE)]),
+        ((0.5,), (), [(1.0,), (-0.5,)]),
+        (([1, 2], (3, 3), [4], "ab", None), (), [([2, 1], (3, 3), [4], "ab", None)]),
+    ],
+)
+def test_the_forms_of_examples_are_other_dtypes_shapes_and_constants(examples, dtypes, variants):
+    assert str([*_variants(examples, dtypes)]) == str(variants)

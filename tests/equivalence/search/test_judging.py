@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import NamedTuple
+
 import pytest
 import torch
+from torch import nn
 
 import fxcore
 from fixtures.searched_graphs import Calling, drawn, graph_calling, space_around
@@ -11,16 +15,25 @@ from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.equivalence.search.judging import Judge, Verdict, _RuleInDouble, has_checks_elsewhere
+from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 
 
-def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdict | MismatchError:
-    """Judge two functions on an input that a recipe calls odd."""
-    model, module = Calling(eager), graph_calling(graph)
-    space, check_input = space_around(x), arguments_of(x)
-    check = EquivalenceCheck(check_input, OutputComparison(ToleranceRule(*rule)), 1, 0, grads=False)
+class Guards(NamedTuple):
+    are_enforced: bool
+
+
+def judge_of(model, module, x: torch.Tensor, rule=(None, None), *, grads: bool = False) -> Judge:
+    """Return the judge of a model and a graph."""
+    check = EquivalenceCheck(arguments_of(x), OutputComparison(ToleranceRule(*rule)), 1, 0, grads=grads)
+    return Judge(check, model, GraphCall(module, module), None, Snapshot(model, module))
+
+
+def verdict_of(judge: Judge, **odd) -> Verdict | MismatchError:
+    """Judge the input of a check that a recipe calls odd."""
+    arguments = judge.check.arguments
+    space = space_around(*arguments.args)
 
     class Space:
         """A search space that makes this input."""
@@ -28,10 +41,14 @@ def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdi
         example, is_extreme = space.example, space.is_extreme
 
         def make(self, recipe):
-            return check_input
+            return arguments
 
-    judge = Judge(check, model, GraphCall(module, module), None, Snapshot(model, module))
     return judge.judge(Space(), space.example()._replace(**odd))
+
+
+def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdict | MismatchError:
+    """Judge two functions on an input that a recipe calls odd."""
+    return verdict_of(judge_of(Calling(eager), graph_calling(graph), x, rule), **odd)
 
 
 HUGE = {"fills": ("huge",)}
@@ -153,19 +170,8 @@ class Uncopied(torch.nn.Module):
 
 @pytest.mark.parametrize(("odd", "is_find"), [({}, True), (HUGE, False)])
 def test_a_model_that_cannot_be_copied_is_judged_by_its_own_precision(odd, is_find):
-    model, module = Uncopied(lambda x: x * 2), graph_calling(lambda x: x * 3)
-    check_input = arguments_of(torch.full((3,), 1e30))
-    check = EquivalenceCheck(check_input, OutputComparison(ToleranceRule()), 1, 0, grads=False)
-    space = space_around(torch.full((3,), 1e30))
-
-    class Space:
-        example, is_extreme = space.example, space.is_extreme
-
-        def make(self, recipe):
-            return check_input
-
-    judge = Judge(check, model, GraphCall(module, module), None, Snapshot(model, module))
-    verdict = judge.judge(Space(), space.example()._replace(**odd))
+    judge = judge_of(Uncopied(lambda x: x * 2), graph_calling(lambda x: x * 3), torch.full((3,), 1e30))
+    verdict = verdict_of(judge, **odd)
 
     assert isinstance(verdict, MismatchError) if is_find else verdict is Verdict.ROUNDED
 
@@ -174,3 +180,93 @@ def test_huge_whole_numbers_are_compared_exactly_and_never_nudged():
     found = verdict_on(lambda x: x + 1, lambda x: x + 2, torch.tensor([10**12, 3]), **HUGE)
 
     assert isinstance(found, MismatchError)
+
+
+@pytest.mark.parametrize(("odd", "is_find"), [({}, True), (HUGE, False)])
+def test_runs_that_differ_in_dtype_in_double_precision_alone_judge_nothing(odd, is_find):
+    verdict = verdict_on(lambda x: x.float() * 2, lambda x: x * 3, torch.full((3,), 1e30), **odd)
+
+    assert isinstance(verdict, MismatchError) if is_find else verdict is Verdict.ROUNDED
+
+
+class Adding(nn.Module):
+    """Adds up the inputs of all calls."""
+
+    def __init__(self, *, shows: bool) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+        self.shows = shows
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x.detach().sum())
+        return x + self.total if self.shows else x.sin()
+
+
+@pytest.mark.parametrize("shows", [False, True])
+def test_a_second_call_counts_where_the_recipe_asks_for_one(shows):
+    model = Adding(shows=shows)
+    graph_module = fxcore.symbolic_trace(model)
+    graph_module.graph.find_nodes(op="call_method", target="add_")[0].target = "copy_"  # right in the first call
+    graph_module.recompile()
+    judge = judge_of(model, graph_module, drawn(2, 3))
+
+    assert verdict_of(judge, second_call=False) is Verdict.AGREES
+    assert isinstance(verdict_of(judge, second_call=True), MismatchError)
+
+
+@pytest.mark.parametrize(
+    ("grads", "fill", "are_compared"),
+    [(True, "range", True), (True, "normal", True), (True, "huge", False), (False, "range", False)],
+)
+def test_gradients_are_compared_at_smooth_values(grads, fill, are_compared):
+    x = drawn(2, 3)
+    space = space_around(x)
+
+    check = judge_of(nn.ReLU(), nn.ReLU(), x, grads=grads).check_of(space, space.example()._replace(fills=(fill,)))
+
+    assert (check.grads, check.comparison.requires_grad, check.samples) == (are_compared, are_compared, 1)
+
+
+@pytest.mark.parametrize(
+    ("eager", "graph", "is_accepted"),
+    [
+        (torch.relu, torch.neg, True),
+        (lambda x: x.view(7), torch.neg, False),
+        (torch.relu, lambda x: x.view(7), True),
+        (torch.relu, lambda x: torch._assert(x.shape[0] == 4, "made for four"), False),
+    ],
+)
+def test_an_input_is_accepted_that_eager_answers_and_no_guard_refuses(eager, graph, is_accepted):
+    judge = judge_of(Calling(eager), graph_calling(graph), drawn(2, 3))
+
+    assert judge.accepts(judge.check.arguments) is is_accepted
+    assert judge.lost_check is None
+
+
+def test_double_precision_compares_floats_by_their_largest_value_and_whole_numbers_exactly():
+    floats, ints = torch.tensor([3.0, -1e6], dtype=torch.float64), torch.tensor([7, 10**9])
+
+    assert _RuleInDouble().for_tensor(floats) == Tolerance(1.3e-6, 1.0)
+    assert _RuleInDouble(0.5, 2.0).for_tensor(floats) == Tolerance(0.5, 2.0)
+    assert _RuleInDouble(0.0, 0.0).for_tensor(floats.to(torch.complex128)) == Tolerance(0.0, 1.0)
+    assert _RuleInDouble().for_tensor(ints).is_exact
+    assert _RuleInDouble(0.5, 2.0).for_tensor(ints) == Tolerance(0.5, 2.0)
+    assert _RuleInDouble().grown(floats) is None
+
+
+@pytest.mark.parametrize(
+    ("meta", "guards", "has_some"),
+    [
+        ({}, (), False),
+        ({"val": 1}, (), False),
+        ({"example_value": 1}, (), True),
+        ({}, Guards(are_enforced=False), True),
+        ({}, Guards(are_enforced=True), False),
+        ({}, ("a guard",), True),
+    ],
+)
+def test_conditions_of_dynamo_and_guards_without_effect_stand_elsewhere(meta, guards, has_some):
+    nodes = [SimpleNamespace(meta={}), SimpleNamespace(meta=meta)]
+
+    assert has_checks_elsewhere(SimpleNamespace(graph=SimpleNamespace(nodes=nodes, guards=guards))) is has_some
+    assert has_checks_elsewhere(torch.relu) is False

@@ -18,8 +18,9 @@ from fixtures.searched_graphs import SEARCHED, Calling, drawn, graph_calling
 from fixtures.shown_frames import raises_here
 from fixtures.transforms import RIGHT
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
-from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, _described_tensor
+from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, _described_tensor, describe
 from pytest_fxgraph.errors import ChoiceError, MismatchError
 from pytest_fxgraph.transform.fixture import FxTransform
 
@@ -387,6 +388,9 @@ def test_each_search_has_its_share_of_what_is_left():
     assert budget.share() == 20
     budget.add(report(seconds=10.0))
     assert budget.share() == 25
+    budget.add(report(seconds=10.0))
+    budget.add(report(seconds=10.0))
+    assert budget.share() == 30
     budget.add(report(seconds=70.0))
     assert budget.share() == 0
 
@@ -460,7 +464,10 @@ ODD = LARGE.index_put((torch.tensor([1, 3]), torch.tensor([0, 4])), torch.tensor
         (LARGE, "float32[4, 5] all 0"),
         (ODD, "float32[4, 5] all 0 but 2 at [1, 0], nan at [3, 4]"),
         (torch.full((4, 5), 3), "int64[4, 5] all 3"),
-        (torch.arange(20), "int64[20]"),
+        (torch.arange(12), "int64[12] [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]"),
+        (torch.arange(13), "int64[13]"),
+        (torch.eye(4)[:3].repeat(1, 2), "float32[3, 8]"),
+        (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), "quint8[2]"),
         (LARGE.t(), "float32[5, 4] all 0 with strides (1, 5)"),
         (torch.empty(0, 3), "float32[0, 3]"),
         (torch.ones(2, 2).to_sparse(), "float32[2, 2]"),
@@ -469,6 +476,17 @@ ODD = LARGE.index_put((torch.tensor([1, 3]), torch.tensor([0, 4])), torch.tensor
 )
 def test_a_found_tensor_is_described_by_its_values_where_these_are_few(tensor, text):
     assert _described_tensor(tensor) == text
+
+
+def test_a_found_value_is_described_in_a_hundred_letters_at_most():
+    one = torch.ones(1)
+
+    assert describe(arguments_of(())) == "no arguments"
+    assert describe(arguments_of((one, {"a": one, "b": [one]}, 3))) == (
+        "0 = float32[1] [1], 1 = ['a']float32[1] [1], ['b'][0]float32[1] [1], 2 = 3"
+    )
+    assert describe(arguments_of(("x" * 98,))) == f"0 = '{'x' * 98}'"
+    assert describe(arguments_of(("x" * 99,))) == f"0 = '{'x' * 96}..."
 
 
 def test_values_of_another_name_are_refused():

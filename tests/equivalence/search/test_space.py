@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import operator
+
 import pytest
 import torch
 from torch import nn
+from torch.utils._sympy.value_ranges import ValueRanges
 
 import fxcore
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.search.recipe import SearchSpace, SizeVariable, ValueRange
-from pytest_fxgraph.equivalence.search.space import SpaceFinder
+from pytest_fxgraph.equivalence.search.space import SpaceFinder, _drawable, _fits, _limit_of, _range_of, _scalars
+
+X = torch.ones(2)
 
 
 def space_of(model, *inputs, graph=None, kwargs=None) -> SearchSpace:
@@ -108,7 +114,7 @@ def test_who_refuses_a_negative_number_is_not_asked_for_a_huge_one():
 
     space_of(counting, torch.tensor([3]))
 
-    assert max(asked) <= 2**20
+    assert max(asked) < 2**20
 
 
 def test_numbers_that_the_graph_reads_change_and_those_written_into_it_stay():
@@ -236,3 +242,78 @@ def test_values_without_a_range_are_drawn_around_zero(values):
     (tensor,) = space_of(torch.abs, torch.tensor(values)).tensors
 
     assert tensor.values == ValueRange(torch.float32, -1.0, 1.0)
+
+
+def test_each_plain_tensor_with_values_is_drawn_once():
+    plain, ints, narrow = torch.ones(2), torch.ones(2, dtype=torch.int8), torch.ones(2).to(torch.float8_e5m2)
+    others = (torch.ones(2, device="meta"), torch.ones(0), narrow, torch.ones(2).to_sparse())
+    computed = torch.ones(2, requires_grad=True) * 2
+
+    drawable = _drawable(arguments_of((plain, [*others, computed], {"a": plain, "b": ints})))
+
+    assert [id(each) for each in drawable] == [id(plain), id(ints)]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "values"),
+    [
+        (torch.tensor([1.0, 3.0], dtype=torch.float16), (1.0, 3.0)),
+        (torch.tensor([2, 9]), (2, 9, 2, 9)),
+        (torch.tensor([True, True]), (0, 1)),
+        (torch.tensor([5 + 3j]), (0, 1)),
+        (torch.tensor([3.0, 3.0]), (-1.0, 1.0)),
+        (torch.tensor([3.0, math.inf]), (-1.0, 1.0)),
+        (torch.tensor([3.0, math.nan]), (-1.0, 1.0)),
+    ],
+)
+def test_the_range_of_a_tensor_is_that_of_its_values(tensor, values):
+    assert _range_of(tensor) == ValueRange(tensor.dtype, *values)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "scalars"),
+    [
+        ((X, True, 0.5), {}, [(1, (True, False)), (2, (0.5, 0.0, 1.0, -1.0, 1.5)), ("n", (2, 0, 1, -1, 3, 4))]),
+        (
+            (X, False),
+            {"n": 5, "f": 2.0},
+            [(1, (False, True)), ("n", (5, 0, 1, -1, 6, 10)), ("f", (2.0, 0.0, 1.0, -1.0, 3.0, 4.0))],
+        ),
+        ((X, 1, 2, 3, 4), {"unknown": 3}, [(1, (1, 0, -1, 2)), (2, (2, 0, 1, -1, 3, 4)), (3, (3, 0, 1, -1, 4, 6))]),
+        ((X, "text"), {"f": None}, [("n", (2, 0, 1, -1, 3, 4))]),
+        ((X, True, True, True, True, True), {}, [(1, (True, False)), (2, (True, False)), (3, (True, False))]),
+    ],
+)
+def test_bools_and_numbers_that_the_graph_reads_have_other_values(args, kwargs, scalars):
+    graph = fxcore.Graph()
+    x, flag, f = (graph.placeholder(name) for name in ("x", "flag", "f"))
+    n, asserted = graph.placeholder("n", default_value=2), graph.placeholder("asserted", default_value=7)
+    graph.call_function(torch._assert, (graph.call_function(operator.eq, (asserted, 7)), "no"))
+    graph.output((x, flag, f, n))
+
+    assert [(each.name, each.options) for each in _scalars(arguments_of(args, kwargs), list(graph.nodes))] == scalars
+
+
+@pytest.mark.parametrize(
+    ("recorded", "given", "fits"),
+    [((4, "s0"), (4, 7), True), ((4,), (5,), False), ((4,), (4, 4), False), ((), (), True)],
+)
+def test_recorded_shapes_fit_where_numbers_are_equal(recorded, given, fits):
+    assert _fits(recorded, given) is fits
+
+
+@pytest.mark.parametrize(
+    ("size", "bounds", "limit"),
+    [
+        (None, None, (None, 1, math.inf)),
+        (4, None, (None, 1, math.inf)),
+        ("s0", None, ("s0", 1, math.inf)),
+        ("s0", (2, 64), ("s0", 1, 64)),
+        ("s0", (3, 64), ("s0", 3, 64)),
+        ("s0", (0, 64), ("s0", 1, 64)),
+    ],
+)
+def test_an_exported_size_is_limited_by_its_range(size, bounds, limit):
+    ranges = {} if bounds is None else {"s0": ValueRanges(*bounds)}
+
+    assert _limit_of(size, ranges) == limit
