@@ -102,18 +102,29 @@ def test_a_worker_cannot_refuse_markers():
 
 
 @pytest.mark.parametrize(
-    ("fixtures", "is_enabled"),
-    [([], False), ([["request"]], False), ([["request"], ["x", "fx_golden"]], True), ([["fx_table"]], True)],
+    ("fixtures", "of_tests", "of_goldens"),
+    [
+        ([], False, False),
+        ([["request", "fx_trace"]], False, False),
+        ([["request"], ["x", "fx_golden"]], True, True),
+        ([["fx_table"]], True, True),
+        ([["fx_ops"]], True, False),
+        ([["fx_ranks"]], True, False),
+        ([["fx_stages"]], True, False),
+    ],
 )
-def test_goldens_are_followed_once_a_test_asks_for_them(fixtures, is_enabled, monkeypatch):
+def test_tests_and_goldens_are_followed_once_a_test_asks_for_them(fixtures, of_tests, of_goldens, monkeypatch):
     enabled: list[Any] = []
     monkeypatch.setattr(plugin, "_enable_golden_session", enabled.append)
-    items = [SimpleNamespace(fixturenames=names) for names in fixtures]
-    session: Any = SimpleNamespace(items=[SimpleNamespace(), *items], config="the run's")
+    items, manager = [SimpleNamespace(fixturenames=names) for names in fixtures], pytest.PytestPluginManager()
+    config = SimpleNamespace(pluginmanager=manager)
+    session: Any = SimpleNamespace(items=[SimpleNamespace(), *items], config=config)
 
     plugin.pytest_collection_finish(session)
+    plugin.pytest_collection_finish(session)
 
-    assert enabled == (["the run's"] if is_enabled else [])
+    assert enabled == [config, config] * of_goldens
+    assert manager.has_plugin("fxgraph-around-tests") is of_tests
 
 
 @pytest.mark.parametrize(
