@@ -28,6 +28,7 @@ from fxcore.state.outer_values import (
     Attributes,
     OuterValue,
     OuterValues,
+    TensorFacts,
     WatchedObject,
     cells_of,
     frozen,
@@ -46,6 +47,7 @@ from fxcore.tracing.wrap import handled_by
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+_LISTS_OF_TENSORS = ("named_parameters", "named_buffers")  # `parameters()` and `buffers()` call these
 _OF_HASATTR = ("_asked", "asks_for_attribute")  # functions of fxcore that stand in for hasattr
 _MOST_OBJECTS = 1000
 _MOST_ITEMS = 200
@@ -70,9 +72,10 @@ class OuterReads:
         functions = dict.fromkeys(functions)
         facts = {each: facts_of_code(each.__code__).names for each in functions}
         self._names = frozenset[str]().union(*facts.values())
-        # Names of attributes that may be missing: `getattr(self, "scale", None)`.
+        # Names of attributes that may be missing: `getattr(self, "scale", None)`, `except AttributeError`.
         asking = [each.__code__ for each, names in facts.items() if not names.isdisjoint(("getattr", "hasattr"))]
         self._asked = {text for code in asking for text in code.co_consts if type(text) is str and text.isidentifier()}
+        self._asked.update(*[names for names in facts.values() if "AttributeError" in names])
         for module in tracer.root.modules():
             self._look_at(module)
         self._look_at(owner)
@@ -196,6 +199,8 @@ class OuterReads:
             for kind, names in self._watched.items():
                 patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
             patcher.replace(os._Environ, "__getitem__", _noting_environment)
+            for name in _LISTS_OF_TENSORS:
+                patcher.replace(nn.Module, name, _noting_tensors)
             yield
             watched = [(kind, name) for kind, names in self._watched.items() for name in names if name in vars(kind)]
             values = [(kind, name, vars(kind)[name]) for kind, name in watched]
@@ -235,6 +240,14 @@ class OuterReads:
         """Note that the traced code reads a flag of a backend of torch."""
         holder = functools.partial(held_by, reference_to(owner), Attributes)
         self._add((id(owner), name), holder, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
+
+    def note_tensor(self, owner: nn.Module, name: str, frame: types.FrameType) -> None:
+        """Note that the traced code got a parameter or buffer itself, and may ask for its dtype and device."""
+        reference = reference_to(owner)
+        for fact in ("dtype", "device"):
+            holder, key = functools.partial(held_by, reference, TensorFacts), (id(owner), f"{name}.{fact}")
+            found = TensorFacts(owner).get(key[1], MISSING)
+            self._add(key, holder, f"{self._text_of(owner)}.{key[1]}", found, frame.f_code, frame.f_lineno)
 
     def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a variable of the environment; MISSING for a missing one."""
@@ -357,3 +370,25 @@ def _read_variable(tracer: Any, original: Callable[..., Any], environment: Any, 
 
 
 _noting_environment = functools.cache(handled_by(_read_variable))
+
+
+@functools.cache
+def _noting_tensors(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that lists parameters or buffers, and notes those that traced code gets.
+
+    Python reads the dtype of a plain tensor without a call that a trace could see.
+    """
+
+    @functools.wraps(original)
+    def listed(self: nn.Module, prefix: str = "", *args: Any, **kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
+        for name, tensor in original(self, prefix, *args, **kwargs):
+            frame: Any = sys._getframe(1)
+            while frame.f_code.co_name in ("parameters", "buffers") and is_library_file(frame.f_code.co_filename):
+                frame = frame.f_back
+            reads = _running_reads(frame)
+            if reads is not None:
+                path, _, held = name[len(prefix) + 1 if prefix else 0 :].rpartition(".")
+                reads.note_tensor(self.get_submodule(path), held, frame)
+            yield name, tensor
+
+    return listed
