@@ -65,10 +65,13 @@ class ExampleProxy(RecordingProxy):
     @property
     def node(self) -> Node:  # type: ignore[override]  # made late, where a Proxy has a plain attribute
         """The node that computes the value."""
-        if self._node is None:
+        node = self._node
+        if node is None:
             assert self._source is not None
-            self._node = self.tracer.record_without_running("call_function", getattr, self._source, {})
-        return self._node
+            node = self.__dict__["_node"] = self.tracer.record_without_running(
+                "call_function", getattr, self._source, {}
+            )
+        return node
 
     @classmethod
     def __torch_function__(
@@ -277,6 +280,18 @@ class ExampleValue(ExampleProxy):
             self._note_type(sys._getframe(1))
         return type(self.example)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._change_attribute(setattr, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._change_attribute(delattr, name)
+
+    def _change_attribute(self, function: Callable[..., None], *what: Any) -> None:
+        """Record that the traced code writes or deletes an attribute of the value. Earlier reads keep their value."""
+        for read in self.tracer.unread_attributes.pop(id(self.example), ()):
+            self.tracer.answers.dispensable.add(read.node)  # its node is made here
+        self.tracer.create_proxy("call_function", function, (self, *what), {})
+
     def __eq__(self, other: object) -> Any:
         # A cache of the model or of a library, such as functools.lru_cache, keeps the proxy after the trace.
         if self._is_left_over or _is_left_over(other):
@@ -431,7 +446,7 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     proxy.__dict__["_source"] = (owner, name)
     if is_part:
         proxy = owner.tracer.questions.taken(proxy, name)
-    elif isinstance(owner, ExampleTensor):
+    if hasattr(owner.tracer, "unread_attributes"):
         owner.tracer.unread_attributes.setdefault(id(owner.example), []).append(proxy)
     is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
     return owner.tracer.answers.answer(proxy, lambda value: value, "was read") if is_told else proxy

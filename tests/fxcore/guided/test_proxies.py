@@ -192,3 +192,49 @@ def test_a_rounded_number_is_computed_by_the_graph():
     made = fxcore.symbolic_trace(rounded, example_inputs=(X,))
 
     assert torch.equal(made(X + 1), rounded(X + 1))
+
+
+class Batch:
+    def __init__(self, x, count=1):
+        self.x, self.count = x, count
+
+
+def doubled_in_a_new_attribute(batch):
+    batch.y = batch.x * 2
+    return batch.y + 1
+
+
+def read_before_it_is_written(batch):
+    before = batch.x
+    batch.x, batch.count = torch.zeros(2), batch.count + 1
+    return before * batch.count
+
+
+def deleted(batch):
+    x = batch.x
+    del batch.x, batch.count
+    return x
+
+
+@pytest.mark.parametrize("function", [doubled_in_a_new_attribute, read_before_it_is_written, deleted])
+def test_the_graph_writes_attributes_of_an_input_as_the_code_does(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(Batch(torch.ones(2)),))
+
+    expected, obtained = Batch(torch.arange(3.0), 4), Batch(torch.arange(3.0), 4)
+    assert torch.equal(graph_module(obtained), function(expected))
+    assert vars(obtained).keys() == vars(expected).keys()
+    for name, value in vars(expected).items():
+        assert torch.equal(torch.as_tensor(vars(obtained)[name]), torch.as_tensor(value))
+
+
+def test_a_refused_call_takes_a_written_attribute_of_an_input_back():
+    def asks_late(batch):
+        batch.y = batch.x * 2
+        return batch.y if batch.y.reshape(-1, 2).shape[0] == 1 else -batch.y
+
+    graph_module = fxcore.symbolic_trace(asks_late, example_inputs=(Batch(torch.ones(2)),))
+
+    batch = Batch(torch.ones(4))
+    with pytest.raises(GuardError):
+        graph_module(batch)
+    assert vars(batch).keys() == {"x", "count"}
