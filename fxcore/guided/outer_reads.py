@@ -7,6 +7,7 @@ enclosed variables and defaults cannot be watched. Those that the code of reacha
 from __future__ import annotations
 
 import contextlib
+import dis
 import enum
 import functools
 import itertools
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.errors import TraceError
 from fxcore.graph_module import GraphModule
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.state.changes import MISSING
@@ -147,17 +149,21 @@ class OuterReads:
         self._looked_at.add(function)
         code, reference = function.__code__, reference_to(function)
         self._take_globals(code, function.__globals__, "")
+        for module in _imported_by(function):
+            self._take_globals(code, vars(module), f"{module.__name__}.")
         cells = functools.partial(held_by, reference, cells_of)
         self._take(code, cells_of(function), cells, f"{function.__name__}: ", ("LOAD_DEREF", "LOAD_C"))
         defaults = {name: getattr(function, name) for name in ("__defaults__", "__kwdefaults__")}
         given = {name: value for name, value in defaults.items() if value}
         holder = functools.partial(held_by, reference, Attributes)
+        named = {name: value for name, value in vars(function).items() if name in facts_of_code(code).names}
+        self._take(code, named, holder, f"{function.__qualname__}.", ("LOAD_ATTR", "LOAD_METHOD"))
         self._take(code, given, holder, f"{function.__qualname__}.", (), code.co_firstlineno)
 
     def _take_globals(self, code: types.CodeType, held: dict[str, Any], prefix: str) -> None:
         """Take the globals of a module that some code names, and look at the classes and modules among them."""
         named = {name: held[name] for name in facts_of_code(code).names if name in held}
-        loads = ("LOAD_ATTR", "LOAD_METHOD") if prefix else ("LOAD_GLOBAL", "LOAD_NAME")
+        loads = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if prefix else ("LOAD_GLOBAL", "LOAD_NAME")
         self._take(code, named, functools.partial(given, held), prefix, loads)
         for name, value in named.items():
             if isinstance(value, type):
@@ -212,6 +218,13 @@ class OuterReads:
         """Note a read of an attribute: `held` by the object itself, or `found` in its class; or MISSING."""
         if _is_module(value) and any(name in vars(value)[each] for each in _REGISTRIES):
             return
+        if isinstance(held, Iterator):
+            raise TraceError(
+                f"the iterator {self._text_of(value)}.{name} gives another item in each call, and the graph would keep "
+                f"the example's{self._tracer._place()}\n"
+                "Keep a list and a position in a buffer, or keep the code that takes an item in a leaf (fxcore.wrap, "
+                "leaf_modules=)"
+            )
         self.is_noting = True
         try:
             if value is not None:
@@ -279,6 +292,15 @@ class OuterReads:
 def _is_code(value: Any) -> bool:
     """Return whether a value is a function, a class or a descriptor, and no data."""
     return isinstance(value, type) or hasattr(type(value), "__get__")
+
+
+def _imported_by(function: types.FunctionType) -> list[types.ModuleType]:
+    """Return the modules of the user that a function's own code imports: `from settings import SCALE`."""
+    code, package = function.__code__, function.__globals__.get("__package__")
+    if dis.opmap["IMPORT_NAME"] not in code.co_code[::2]:
+        return []
+    found = [sys.modules.get(path) for name in code.co_names for path in (name, f"{package}.{name}")]
+    return [module for module in found if isinstance(module, types.ModuleType) and not _is_of_library(module)]
 
 
 def _is_of_library(value: Any) -> bool:

@@ -7,10 +7,12 @@ model alive, and asks no more once the model is gone.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dis
 import enum
 import functools
 import linecache
+import threading
 import types
 import weakref
 from collections import deque
@@ -118,6 +120,12 @@ def _frozen(value: Any, known: Mapping[int, WatchedObject], left: list[int]) -> 
     if is_watched_class(kind):
         return known.get(id(value)) or WatchedObject(value)
     # Classes without reads to see: of the standard library, or with a metaclass that refuses new attributes.
+    if kind is contextvars.ContextVar:
+        with contextlib.suppress(LookupError):  # without a value
+            return _frozen(value.get(), known, left)
+        return kind
+    if isinstance(value, threading.local):
+        return kind, _frozen(vars(value), known, left)
     if kind.__name__ in ("SimpleNamespace", "Namespace") or (_is_of_user(kind) and hasattr(value, "__dict__")):
         return kind, _frozen(names_of(value), known, left)
     return kind

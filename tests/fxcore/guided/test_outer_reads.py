@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import gc
+import itertools
 import os
 import pickle
+import sys
+import threading
+import types
 import weakref
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,11 +21,14 @@ import torch
 from torch import nn
 
 import fxcore
-from fxcore.errors import GuardError
+from fxcore.errors import GuardError, TraceError
 
 X = torch.ones(2, 3)
 SHIFT = 1.0
 CALLS = 0
+IN_CONTEXT = contextvars.ContextVar("IN_CONTEXT", default=2)
+IN_THREAD = threading.local()
+IN_THREAD.scale = 2
 
 
 @dataclass
@@ -550,3 +558,59 @@ def test_numbers_of_numpy_in_attributes_are_asked(held, changed, shown):
     model.shift = changed
 
     assert shown in message_of(graph_module)
+
+
+def of_the_context(x):
+    return x * IN_CONTEXT.get()
+
+
+def of_the_thread(x):
+    return x * IN_THREAD.scale
+
+
+def of_itself(x):
+    return x * of_itself.scale
+
+
+def of_an_import(x):
+    from settings_of_a_test import SCALE  # type: ignore[import-not-found]  # the test makes the module
+
+    return x * SCALE
+
+
+def set_scale(scale):
+    IN_CONTEXT.set(scale)
+    IN_THREAD.scale = of_itself.scale = sys.modules["settings_of_a_test"].SCALE = scale
+
+
+@pytest.mark.parametrize("function", [of_the_context, of_the_thread, of_itself, of_an_import])
+def test_a_value_that_a_function_finds_elsewhere_is_asked(function, monkeypatch):
+    monkeypatch.setitem(sys.modules, "settings_of_a_test", types.ModuleType("settings_of_a_test"))
+    set_scale(2)
+    graph_module = traced(function)
+    assert torch.equal(graph_module(X), 2 * X)
+
+    set_scale(3)
+
+    assert "since the trace" in message_of(graph_module)
+    assert "3" in message_of(graph_module)
+    set_scale(2)
+    assert torch.equal(graph_module(X), 2 * X)
+
+
+class Numbered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.numbers = itertools.count(1)
+
+    def forward(self, x):
+        return x * next(self.numbers)
+
+
+def test_an_iterator_of_the_model_is_refused_before_it_moves():
+    model = Numbered()
+
+    with pytest.raises(TraceError, match=r"^the iterator self.numbers gives another item in each call.* at .*\nKeep"):
+        fxcore.Tracer().trace(model, example_inputs=(X,))
+
+    assert next(model.numbers) == 1
