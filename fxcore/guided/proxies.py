@@ -41,6 +41,7 @@ _UNCHANGEABLE = (numbers.Number, torch.Size, torch.dtype, torch.device)
 _SHAPE_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "strides", "itemsize", "nbytes")
 # Methods of dicts that do one thing for a key that is there, and another thing for a key that is not.
 _ASK_FOR_KEY = ("get", "pop", "setdefault")
+_CATCHES_MISSING = frozenset({"AttributeError"})
 _MEMORY_OF_ARRAYS = ("__array_struct__", "__array_interface__")
 
 
@@ -159,6 +160,8 @@ class ExampleProxy(RecordingProxy):
             yield from list(self.keys())
             return
         if not hasattr(self.example, "__getitem__"):
+            if self.is_part:
+                self.tracer.questions.has_type(self)  # the traced code may catch the error
             raise TypeError(f"{type(self.example).__name__!r} object is not iterable while tracing")
         length = len(self.example)
         # Unpacking into names asks for the length. That of a result follows from the call that made it.
@@ -212,6 +215,11 @@ def _has_fixed_length(key: slice) -> bool:
     return isinstance(key.stop, int) and key.stop >= 0 and (key.start is None or key.start >= 0)
 
 
+def class_of_proxies() -> type:
+    """Return a class of proxies of fxcore and, if it is imported, of torch.fx."""
+    return _class_of_proxies(torch_fx_registry.proxy_class())
+
+
 @functools.cache
 def _class_of_proxies(of_torch: type | None) -> type:
     return Proxy if of_torch is None else type("Proxy", (of_torch, Proxy), {})
@@ -222,10 +230,18 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
 
     @property  # type: ignore[misc]  # libraries that leave out checks of data for torch.fx leave them out here too
     def __class__(self) -> type:
-        """A class of proxies, of fxcore and, if it is imported, of torch.fx. The type itself is a class of tensors."""
+        """A class of proxies, of fxcore and, if it is imported, of torch.fx. The type itself is a class of tensors.
+
+        Code that reads the attribute gets the class of the value, as `functools.singledispatch` does.
+        """
+        frame = sys._getframe(1)
+        if "__class__" in frame.f_code.co_names and not call_site.is_library_file(frame.f_code.co_filename):
+            if self.is_part and hasattr(self.tracer, "questions"):
+                self.tracer.questions.asked(type, self)
+            return type(self.example)
         if self.is_part:
-            self._note_type(sys._getframe(1))
-        return _class_of_proxies(torch_fx_registry.proxy_class())
+            self._note_type(frame)
+        return class_of_proxies()
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]  # torch's own differs between versions
@@ -425,6 +441,8 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
         if is_part and _is_asked_by_traced_code(owner):
             owner.tracer.questions.asked(hasattr, owner, name)
         raise
+    if is_part and owner.tracer.questions.catches(_CATCHES_MISSING):
+        owner.tracer.questions.asked(hasattr, owner, name)
     if callable(value) and not isinstance(value, (torch.Tensor, type)):
         return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value
     if isinstance(value, PLAIN_TYPES) or (is_part and owner.tracer.questions.is_told(value)):
