@@ -189,6 +189,9 @@ class ExampleProxy(RecordingProxy):
     def __setitem__(self, key: Any, value: Any) -> None:
         self.tracer.create_proxy("call_function", operator.setitem, (self, key, value), {})
 
+    def __delitem__(self, key: Any) -> None:
+        self.tracer.create_proxy("call_function", operator.delitem, (self, key), {})
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         import numpy
 
@@ -203,7 +206,7 @@ class ExampleProxy(RecordingProxy):
     def keys(self) -> Any:
         """Return the keys of a dict as they are."""
         keys = self.tracer.create_proxy("call_function", list, (self,), {})
-        return self.tracer.answers.answer(keys, list, "was asked for its keys")
+        return dict.fromkeys(self.tracer.answers.answer(keys, list, "was asked for its keys")).keys()
 
 
 def _has_fixed_length(key: slice) -> bool:
@@ -515,6 +518,18 @@ def _recorded_attribute(name: str) -> property:
     return property(read, write)
 
 
+def _operator_in_place(name: str) -> Callable[..., Any]:
+    """Return an operator such as `+=`, which changes a list and makes a new number."""
+    plain = {"iand": operator.and_, "ior": operator.or_}.get(name) or getattr(operator, name[1:])
+
+    def operate(self: ExampleValue, other: Any) -> Any:
+        changes = hasattr(type(self.example), f"__{name}__") and not is_array(self.example)
+        function = getattr(operator, name) if changes else plain
+        return self.tracer.create_proxy("call_function", function, (self, other), {})
+
+    return operate
+
+
 def _define_members_of_tensor() -> None:
     """Let every public member of torch.Tensor be recorded. The parser of torch would refuse some proxies."""
     for name in dir(torch.Tensor):
@@ -526,6 +541,7 @@ def _define_members_of_tensor() -> None:
     for name in INPLACE_OPERATORS:
         if name != "setitem":
             setattr(ExampleTensor, f"__{name}__", recorded_operator(name))
+            setattr(ExampleValue, f"__{name}__", _operator_in_place(name))
 
 
 _define_members_of_tensor()

@@ -238,3 +238,57 @@ def test_a_refused_call_takes_a_written_attribute_of_an_input_back():
     with pytest.raises(GuardError):
         graph_module(batch)
     assert vars(batch).keys() == {"x", "count"}
+
+
+def extended(items):
+    items += [items[0] * 2]
+    return items[-1], len(items)
+
+
+def without_the_first(items):
+    del items[0]
+    return items[0]
+
+
+def updated(named):
+    named |= {"z": named["a"] * 2}
+    del named["a"]
+    return named["z"], named.keys() == {"z", "b"}
+
+
+@pytest.mark.parametrize("function", [extended, without_the_first, updated])
+def test_the_graph_changes_containers_of_the_caller_as_the_code_does(function):
+    def example(size):
+        tensors = torch.ones(size), torch.zeros(size)
+        return dict(zip("ab", tensors, strict=True)) if function is updated else list(tensors)
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(example(2),))
+
+    expected, obtained = example(3), example(3)
+    assert repr(graph_module(obtained)) == repr(function(expected))
+    assert repr(obtained) == repr(expected)
+
+
+def test_a_refused_call_takes_an_extended_list_back():
+    def asks_late(items):
+        items += [items[0] * 2]
+        return items[1] if items[1].shape[0] == 2 else -items[1]
+
+    graph_module = fxcore.symbolic_trace(asks_late, example_inputs=([torch.ones(2)],))
+
+    items = [torch.ones(3)]
+    with pytest.raises(GuardError):
+        graph_module(items)
+    assert len(items) == 1
+
+
+def test_a_number_changed_in_place_is_a_new_number():
+    def counted(x, count):
+        count += x.shape[0]
+        count *= 2
+        return x * count
+
+    graph_module = fxcore.symbolic_trace(counted, example_inputs=(torch.ones(2), 1))
+
+    assert "count + getitem" in graph_module.code
+    assert torch.equal(graph_module(torch.ones(3), 2), counted(torch.ones(3), 2))
