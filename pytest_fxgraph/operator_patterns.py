@@ -108,8 +108,8 @@ def matches(target: Any, call: OperatorCall) -> bool:
         return any(fnmatchcase(name, target) for name in call.names)
     if node.op == "call_module":
         return isinstance(target, type) and isinstance(call.module, target)
-    if node.op != "call_function":
-        return False
+    if node.op == "call_method":
+        return getattr(torch.Tensor, str(node.target), None) is target  # torch.Tensor.mean
     is_applied = isinstance(target, type) and getattr(node.target, "__self__", None) is target  # an autograd.Function
     return node.target is target or is_applied or operator_name(target) in operator_names(node.target)
 

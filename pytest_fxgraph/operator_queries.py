@@ -48,12 +48,16 @@ class FxOps:
         """Return the query for a subject's graph, and with `recursive` for the graphs inside it.
 
         A module becomes a graph by `frontend`: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx",
-        "inductor".
+        "inductor". A model that "symbolic" cannot trace without an example is traced with the example inputs.
         Raises SubjectError (a TypeError) for an object that is no subject, and CaptureError if tracing fails.
         """
         way = frontend or self._frontend()
         with captured_by(way, subject, example_inputs, example_kwargs, self._adapt) as given:
-            graph = to_graph_with_operators(given if given is subject else given.operators_of, self._adapt)
+            if given is subject:
+                example = {"example_inputs": example_inputs, "example_kwargs": example_kwargs}
+                graph = to_graph_with_operators(given, self._adapt, **example)
+            else:
+                graph = to_graph_with_operators(given.operators_of, self._adapt)
         return OpsQuery(graph, recursive=recursive, own_name=self._own_name)
 
 

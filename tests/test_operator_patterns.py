@@ -311,3 +311,11 @@ def test_a_list_that_allows_every_operator_is_refused():
     assert refusal(refuse_unlimited, [nn.ReLU, "[a-m]*", "[!a-m]*"]).endswith(words)
     for allowed in ([], [nn.ReLU], ["aten.*"], ["[a-m]*", torch.relu]):
         refuse_unlimited(allowed)
+
+
+def test_a_method_of_tensor_names_calls_of_the_method():
+    calls = operator_calls(fxcore.symbolic_trace(lambda x: x.mean(0).add_(1) + torch.mean(x)))
+
+    assert [call.node.name for call in calls if matches(torch.Tensor.mean, call)] == ["mean"]
+    assert [call.node.name for call in calls if matches(torch.Tensor.add_, call)] == ["add_"]
+    assert not any(matches(torch.Tensor.sum, call) for call in calls)

@@ -13,7 +13,7 @@ import fxcore
 from fixtures.lowered import EdgeOpOverloadPacket, edge_graph, with_delegate
 from pytest_fxgraph.captures.subjects import to_graph_with_operators
 from pytest_fxgraph.errors import TargetError, VacuousCheckError
-from pytest_fxgraph.operator_queries import OpsQuery
+from pytest_fxgraph.operator_queries import FxOps, OpsQuery
 
 
 class Small(nn.Module):
@@ -340,3 +340,11 @@ def test_a_target_without_a_name_is_asked_for_by_its_text():
     graph.output(graph.create_node("call_function", Nameless(), (graph.placeholder("x"),), name="call"))
 
     assert "a nameless thing" in OpsQuery(fxcore.GraphModule({}, graph)).summary()
+
+
+def test_a_model_that_needs_an_example_is_traced_with_the_example_inputs():
+    def by_size(x):
+        return x.mean() if x.shape[0] > 2 else -x
+
+    assert FxOps()(by_size, example_inputs=(torch.rand(3),)).count("mean") == 1
+    assert FxOps()(by_size, example_kwargs={"x": torch.rand(2)}).count("mean") == 0

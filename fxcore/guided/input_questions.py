@@ -11,17 +11,26 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-from collections.abc import Callable, Iterable
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 
-from fxcore.guided.proxies import ExampleMapping, ExampleProxy, ExampleSequence, ExampleTensor, ExampleValue
+from fxcore.guided.proxies import (
+    ExampleMapping,
+    ExampleProxy,
+    ExampleSequence,
+    ExampleTensor,
+    ExampleValue,
+    class_of_proxies,
+)
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import user_frame
+from fxcore.tracing.call_site import is_library_file, user_frame
 from fxcore.tracing.code_facts import CodeFacts, Reached, facts_of_code, stored_names
-from fxcore.tracing.patching import Patcher
+from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.wrap import handled_by
 
 _READS = ("get", "pop", "copy")  # methods of containers that give parts
@@ -87,7 +96,7 @@ class InputQuestions:
             self.given(proxy)
         if self._facts.has_patterns:
             self.has_type(proxy)
-        if owner is not None and self._catches_missing_items():
+        if owner is not None and self.catches(_CATCHES_MISSING):
             self.asked(operator.contains, owner, name) if isinstance(owner, ExampleMapping) else self.asked(len, owner)
         if self._facts.compares_values and isinstance(proxy, ExampleTensor):
             for other in self._tensors:
@@ -141,9 +150,10 @@ class InputQuestions:
         """Note what `function` says about the example's value: `isinstance`, `hasattr` and others."""
         self._note(function, (proxy.node, *args), function(proxy.example, *args))
 
-    def _catches_missing_items(self) -> bool:
+    def catches(self, errors: frozenset[str]) -> bool:
+        """Return whether the running code names one of these errors."""
         frame = user_frame() if self.code_runs else None
-        return frame is not None and not _CATCHES_MISSING.isdisjoint(facts_of_code(frame.f_code).names)
+        return frame is not None and not errors.isdisjoint(facts_of_code(frame.f_code).names)
 
     def _is_compared_with_none(self, name: Any, is_argument: bool) -> bool:
         if is_argument:
@@ -182,12 +192,20 @@ def patch_types(patcher: Patcher, names: dict[str, Any]) -> None:
 
 def _asked(function: Any, value: Any, *args: Any) -> Any:
     """Return the answer of a function about a value. Note it if the value is a part of the inputs."""
-    answer = function(value, *args)
-    is_part = isinstance(value, ExampleProxy) and value.is_part and module_hooks.active_tracer() is value.tracer
+    if not (isinstance(value, ExampleProxy) and value.is_part and module_hooks.active_tracer() is value.tracer):
+        return function(value, *args)
     # A class of proxies answers for itself, because libraries ask it whether a trace runs.
-    if is_part and function(value.example, *args) == answer:
-        value.tracer.questions.asked(function, value, *[type if each is _TYPE else each for each in args])
-    return answer
+    if function(value.example, *args) != function(value, *args) and any(map(_is_about_proxies, args)):
+        return function(value, *args)
+    value.tracer.questions.asked(function, value, *[type if each is _TYPE else each for each in args])
+    return function(value.example, *args)
+
+
+def _is_about_proxies(asked: Any) -> bool:
+    """Return whether a class, a tuple of classes or the name of an attribute tells proxies from other values."""
+    if isinstance(asked, tuple):
+        return any(map(_is_about_proxies, asked))
+    return asked in ("node", "tracer") if isinstance(asked, str) else asked in class_of_proxies().__mro__
 
 
 def asks_for_instance(value: Any, kinds: Any) -> bool:
@@ -246,5 +264,56 @@ def length_of(value: Any) -> Any:
     return len(value)
 
 
+def replacements() -> Iterator[Replacement]:
+    """Yield the replacements of functions of libraries that ask for types and structures where Python cannot see it."""
+    for owner, name in (("torch", "is_tensor"), ("torch.overrides", "is_tensor_like")):
+        yield Replacement(owner, name, lambda original: _asking(original, isinstance, torch.Tensor))
+    for owner, name in (("torch.jit", "isinstance"), ("dataclasses", "is_dataclass")):
+        yield Replacement(owner, name, lambda original: _asking(original, original))
+    yield from [Replacement("torch.utils._pytree", name, _given_containers) for name in _OF_PYTREE.split()]
+
+
+def _asking(original: Callable[..., Any], question: Callable[..., Any], *asked: Any) -> Callable[..., Any]:
+    """Return a function of a library as one that notes its answer about a part of the inputs."""
+
+    @functools.wraps(original)
+    def call(value: Any, *args: Any) -> Any:
+        is_ours = is_library_file(sys._getframe(1).f_code.co_filename)
+        return original(value, *args) if is_ours else _asked(question, value, *asked, *args)
+
+    return call
+
+
+def _given_containers(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of pytrees as one that finds the containers in the place of their proxies."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_library_file(sys._getframe(1).f_code.co_filename) or module_hooks.active_tracer() is None:
+            return original(*args, **kwargs)
+        return original(*map(_opened, args), **{name: _opened(value) for name, value in kwargs.items()})
+
+    return call
+
+
+def _opened(value: Any) -> Any:
+    """Return a container with proxies for its parts in the place of a proxy, and note its type and length."""
+    is_proxy = isinstance(value, ExampleProxy)
+    kind: Any = type(value.example) if is_proxy else type(value)
+    if is_proxy and value.is_part:
+        value.tracer.questions.has_type(value)
+    if kind in (dict, OrderedDict):
+        return kind([(key, _opened(value[key])) for key in value.keys()])  # noqa: SIM118 - may be a proxy
+    if kind in (list, tuple):
+        return kind([_opened(item) for item in value])
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return kind(*[_opened(item) for item in value])
+    return value
+
+
 _TYPE = _Type()
+_OF_PYTREE = (
+    "tree_flatten tree_flatten_with_path tree_leaves tree_leaves_with_path tree_iter tree_structure tree_map tree_map_ "
+    "tree_map_only tree_map_only_ tree_map_with_path tree_all tree_any tree_all_only tree_any_only"
+)
 _REPLACEMENTS = {"type": _TYPE, "isinstance": asks_for_instance, "hasattr": asks_for_attribute, "len": length_of}

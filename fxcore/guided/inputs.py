@@ -79,14 +79,16 @@ class ExampleInputs:
     def _placeholder(self, tracer: Any, parameter: inspect.Parameter) -> Any:
         default = () if parameter.default is parameter.empty else (parameter.default,)
         annotation = None if parameter.annotation is parameter.empty else parameter.annotation
+        refused = TraceArgumentError(
+            f"the default of parameter {parameter.name!r} is no argument of a node: {parameter.default!r:.200}\n"
+            "Give the parameter the default None, and take this value in the body of the function"
+        )
+        if any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(default)):
+            raise refused  # a default is written before the code that could read a tensor of the model
         try:
             tracer.create_arg(default)
         except TraceArgumentError as error:
-            raise TraceArgumentError(
-                f"the default of parameter {parameter.name!r} is no argument of a node: {parameter.default!r:.200}\n"
-                "Trace a function of the other parameters, such as functools.partial(function, "
-                f"{parameter.name}=...)"
-            ) from error
+            raise refused from error
         return tracer.create_proxy("placeholder", _target_of(parameter), default, {}, type_expr=annotation)
 
 

@@ -28,7 +28,8 @@ from fxcore.tracing.call_site import is_library_file, is_redundant_condition
 from fxcore.tracing.patching import Replacement
 from fxcore.tracing.wrap import handled_by
 
-_GRAD_MODES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
+# A graph stops gradients where the code is in inference mode. Its results are ordinary tensors.
+_GRAD_MODES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode)
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
 
 
@@ -37,10 +38,8 @@ def replacements() -> Iterator[Replacement]:
     for name, facts in operator_table().items():
         if "asks_mode" in facts:
             yield Replacement("torch", name.removeprefix("torch."), handled_by(_note_mode))
-    begin_inference, end_inference = (functools.partial(_switch_inference, change) for change in (1, -1))
     blocks: list[tuple[Any, Any, Any]] = [(each, _begin_grad_mode, _end_grad_mode) for each in _GRAD_MODES]
-    blocks += [(torch.autocast, _begin_autocast, _end_autocast), (torch.inference_mode, begin_inference, end_inference)]
-    for kind, begin, end in blocks:
+    for kind, begin, end in [*blocks, (torch.autocast, _begin_autocast, _end_autocast)]:
         yield Replacement(kind, "__enter__", functools.partial(_method, begin))
         yield Replacement(kind, "__exit__", functools.partial(_method, end))
     yield Replacement(torch.backends.ContextProp, "__get__", handled_by(_note_flag))
@@ -132,11 +131,6 @@ def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
         return True
     could = tracer.answers.differentiable
     return not mode and any(node in could and not could.isdisjoint(node.all_input_nodes) for node in made)
-
-
-def _switch_inference(change: int, original: Callable[..., Any], self: Any, *error: Any) -> Any:
-    _count("grad", change)
-    return original(self, *error)
 
 
 def _last_node(tracer: Any) -> Node | None:

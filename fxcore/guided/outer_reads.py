@@ -7,6 +7,7 @@ enclosed variables and defaults cannot be watched. Those that the code of reacha
 from __future__ import annotations
 
 import contextlib
+import dis
 import enum
 import functools
 import itertools
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.errors import TraceError
 from fxcore.graph_module import GraphModule
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.state.changes import MISSING
@@ -28,6 +30,7 @@ from fxcore.state.outer_values import (
     Attributes,
     OuterValue,
     OuterValues,
+    TensorFacts,
     WatchedObject,
     cells_of,
     frozen,
@@ -46,6 +49,7 @@ from fxcore.tracing.wrap import handled_by
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+_LISTS_OF_TENSORS = ("named_parameters", "named_buffers")  # `parameters()` and `buffers()` call these
 _OF_HASATTR = ("_asked", "asks_for_attribute")  # functions of fxcore that stand in for hasattr
 _MOST_OBJECTS = 1000
 _MOST_ITEMS = 200
@@ -70,9 +74,10 @@ class OuterReads:
         functions = dict.fromkeys(functions)
         facts = {each: facts_of_code(each.__code__).names for each in functions}
         self._names = frozenset[str]().union(*facts.values())
-        # Names of attributes that may be missing: `getattr(self, "scale", None)`.
+        # Names of attributes that may be missing: `getattr(self, "scale", None)`, `except AttributeError`.
         asking = [each.__code__ for each, names in facts.items() if not names.isdisjoint(("getattr", "hasattr"))]
         self._asked = {text for code in asking for text in code.co_consts if type(text) is str and text.isidentifier()}
+        self._asked.update(*[names for names in facts.values() if "AttributeError" in names])
         for module in tracer.root.modules():
             self._look_at(module)
         self._look_at(owner)
@@ -144,17 +149,21 @@ class OuterReads:
         self._looked_at.add(function)
         code, reference = function.__code__, reference_to(function)
         self._take_globals(code, function.__globals__, "")
+        for module in _imported_by(function):
+            self._take_globals(code, vars(module), f"{module.__name__}.")
         cells = functools.partial(held_by, reference, cells_of)
         self._take(code, cells_of(function), cells, f"{function.__name__}: ", ("LOAD_DEREF", "LOAD_C"))
         defaults = {name: getattr(function, name) for name in ("__defaults__", "__kwdefaults__")}
         given = {name: value for name, value in defaults.items() if value}
         holder = functools.partial(held_by, reference, Attributes)
+        named = {name: value for name, value in vars(function).items() if name in facts_of_code(code).names}
+        self._take(code, named, holder, f"{function.__qualname__}.", ("LOAD_ATTR", "LOAD_METHOD"))
         self._take(code, given, holder, f"{function.__qualname__}.", (), code.co_firstlineno)
 
     def _take_globals(self, code: types.CodeType, held: dict[str, Any], prefix: str) -> None:
         """Take the globals of a module that some code names, and look at the classes and modules among them."""
         named = {name: held[name] for name in facts_of_code(code).names if name in held}
-        loads = ("LOAD_ATTR", "LOAD_METHOD") if prefix else ("LOAD_GLOBAL", "LOAD_NAME")
+        loads = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if prefix else ("LOAD_GLOBAL", "LOAD_NAME")
         self._take(code, named, functools.partial(given, held), prefix, loads)
         for name, value in named.items():
             if isinstance(value, type):
@@ -196,6 +205,8 @@ class OuterReads:
             for kind, names in self._watched.items():
                 patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
             patcher.replace(os._Environ, "__getitem__", _noting_environment)
+            for name in _LISTS_OF_TENSORS:
+                patcher.replace(nn.Module, name, _noting_tensors)
             yield
             watched = [(kind, name) for kind, names in self._watched.items() for name in names if name in vars(kind)]
             values = [(kind, name, vars(kind)[name]) for kind, name in watched]
@@ -207,6 +218,13 @@ class OuterReads:
         """Note a read of an attribute: `held` by the object itself, or `found` in its class; or MISSING."""
         if _is_module(value) and any(name in vars(value)[each] for each in _REGISTRIES):
             return
+        if isinstance(held, Iterator):
+            raise TraceError(
+                f"the iterator {self._text_of(value)}.{name} gives another item in each call, and the graph would keep "
+                f"the example's{self._tracer._place()}\n"
+                "Keep a list and a position in a buffer, or keep the code that takes an item in a leaf (fxcore.wrap, "
+                "leaf_modules=)"
+            )
         self.is_noting = True
         try:
             if value is not None:
@@ -235,6 +253,14 @@ class OuterReads:
         """Note that the traced code reads a flag of a backend of torch."""
         holder = functools.partial(held_by, reference_to(owner), Attributes)
         self._add((id(owner), name), holder, f"{text}.{name}", value, frame.f_code, frame.f_lineno)
+
+    def note_tensor(self, owner: nn.Module, name: str, frame: types.FrameType) -> None:
+        """Note that the traced code got a parameter or buffer itself, and may ask for its dtype and device."""
+        reference = reference_to(owner)
+        for fact in ("dtype", "device"):
+            holder, key = functools.partial(held_by, reference, TensorFacts), (id(owner), f"{name}.{fact}")
+            found = TensorFacts(owner).get(key[1], MISSING)
+            self._add(key, holder, f"{self._text_of(owner)}.{key[1]}", found, frame.f_code, frame.f_lineno)
 
     def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a variable of the environment; MISSING for a missing one."""
@@ -266,6 +292,15 @@ class OuterReads:
 def _is_code(value: Any) -> bool:
     """Return whether a value is a function, a class or a descriptor, and no data."""
     return isinstance(value, type) or hasattr(type(value), "__get__")
+
+
+def _imported_by(function: types.FunctionType) -> list[types.ModuleType]:
+    """Return the modules of the user that a function's own code imports: `from settings import SCALE`."""
+    code, package = function.__code__, function.__globals__.get("__package__")
+    if dis.opmap["IMPORT_NAME"] not in code.co_code[::2]:
+        return []
+    found = [sys.modules.get(path) for name in code.co_names for path in (name, f"{package}.{name}")]
+    return [module for module in found if isinstance(module, types.ModuleType) and not _is_of_library(module)]
 
 
 def _is_of_library(value: Any) -> bool:
@@ -357,3 +392,25 @@ def _read_variable(tracer: Any, original: Callable[..., Any], environment: Any, 
 
 
 _noting_environment = functools.cache(handled_by(_read_variable))
+
+
+@functools.cache
+def _noting_tensors(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that lists parameters or buffers, and notes those that traced code gets.
+
+    Python reads the dtype of a plain tensor without a call that a trace could see.
+    """
+
+    @functools.wraps(original)
+    def listed(self: nn.Module, prefix: str = "", *args: Any, **kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
+        for name, tensor in original(self, prefix, *args, **kwargs):
+            frame: Any = sys._getframe(1)
+            while frame.f_code.co_name in ("parameters", "buffers") and is_library_file(frame.f_code.co_filename):
+                frame = frame.f_back
+            reads = _running_reads(frame)
+            if reads is not None:
+                path, _, held = name[len(prefix) + 1 if prefix else 0 :].rpartition(".")
+                reads.note_tensor(self.get_submodule(path), held, frame)
+            yield name, tensor
+
+    return listed

@@ -41,6 +41,7 @@ _UNCHANGEABLE = (numbers.Number, torch.Size, torch.dtype, torch.device)
 _SHAPE_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "strides", "itemsize", "nbytes")
 # Methods of dicts that do one thing for a key that is there, and another thing for a key that is not.
 _ASK_FOR_KEY = ("get", "pop", "setdefault")
+_CATCHES_MISSING = frozenset({"AttributeError"})
 _MEMORY_OF_ARRAYS = ("__array_struct__", "__array_interface__")
 
 
@@ -65,10 +66,13 @@ class ExampleProxy(RecordingProxy):
     @property
     def node(self) -> Node:  # type: ignore[override]  # made late, where a Proxy has a plain attribute
         """The node that computes the value."""
-        if self._node is None:
+        node = self._node
+        if node is None:
             assert self._source is not None
-            self._node = self.tracer.record_without_running("call_function", getattr, self._source, {})
-        return self._node
+            node = self.__dict__["_node"] = self.tracer.record_without_running(
+                "call_function", getattr, self._source, {}
+            )
+        return node
 
     @classmethod
     def __torch_function__(
@@ -156,6 +160,8 @@ class ExampleProxy(RecordingProxy):
             yield from list(self.keys())
             return
         if not hasattr(self.example, "__getitem__"):
+            if self.is_part:
+                self.tracer.questions.has_type(self)  # the traced code may catch the error
             raise TypeError(f"{type(self.example).__name__!r} object is not iterable while tracing")
         length = len(self.example)
         # Unpacking into names asks for the length. That of a result follows from the call that made it.
@@ -183,6 +189,9 @@ class ExampleProxy(RecordingProxy):
     def __setitem__(self, key: Any, value: Any) -> None:
         self.tracer.create_proxy("call_function", operator.setitem, (self, key, value), {})
 
+    def __delitem__(self, key: Any) -> None:
+        self.tracer.create_proxy("call_function", operator.delitem, (self, key), {})
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         import numpy
 
@@ -197,7 +206,7 @@ class ExampleProxy(RecordingProxy):
     def keys(self) -> Any:
         """Return the keys of a dict as they are."""
         keys = self.tracer.create_proxy("call_function", list, (self,), {})
-        return self.tracer.answers.answer(keys, list, "was asked for its keys")
+        return dict.fromkeys(self.tracer.answers.answer(keys, list, "was asked for its keys")).keys()
 
 
 def _has_fixed_length(key: slice) -> bool:
@@ -207,6 +216,11 @@ def _has_fixed_length(key: slice) -> bool:
     if key.stop is None:
         return isinstance(key.start, int) and key.start < 0
     return isinstance(key.stop, int) and key.stop >= 0 and (key.start is None or key.start >= 0)
+
+
+def class_of_proxies() -> type:
+    """Return a class of proxies of fxcore and, if it is imported, of torch.fx."""
+    return _class_of_proxies(torch_fx_registry.proxy_class())
 
 
 @functools.cache
@@ -219,10 +233,18 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
 
     @property  # type: ignore[misc]  # libraries that leave out checks of data for torch.fx leave them out here too
     def __class__(self) -> type:
-        """A class of proxies, of fxcore and, if it is imported, of torch.fx. The type itself is a class of tensors."""
+        """A class of proxies, of fxcore and, if it is imported, of torch.fx. The type itself is a class of tensors.
+
+        Code that reads the attribute gets the class of the value, as `functools.singledispatch` does.
+        """
+        frame = sys._getframe(1)
+        if "__class__" in frame.f_code.co_names and not call_site.is_library_file(frame.f_code.co_filename):
+            if self.is_part and hasattr(self.tracer, "questions"):
+                self.tracer.questions.asked(type, self)
+            return type(self.example)
         if self.is_part:
-            self._note_type(sys._getframe(1))
-        return _class_of_proxies(torch_fx_registry.proxy_class())
+            self._note_type(frame)
+        return class_of_proxies()
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]  # torch's own differs between versions
@@ -276,6 +298,18 @@ class ExampleValue(ExampleProxy):
         if self.is_part:
             self._note_type(sys._getframe(1))
         return type(self.example)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._change_attribute(setattr, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._change_attribute(delattr, name)
+
+    def _change_attribute(self, function: Callable[..., None], *what: Any) -> None:
+        """Record that the traced code writes or deletes an attribute of the value. Earlier reads keep their value."""
+        for read in self.tracer.unread_attributes.pop(id(self.example), ()):
+            self.tracer.answers.dispensable.add(read.node)  # its node is made here
+        self.tracer.create_proxy("call_function", function, (self, *what), {})
 
     def __eq__(self, other: object) -> Any:
         # A cache of the model or of a library, such as functools.lru_cache, keeps the proxy after the trace.
@@ -410,6 +444,8 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
         if is_part and _is_asked_by_traced_code(owner):
             owner.tracer.questions.asked(hasattr, owner, name)
         raise
+    if is_part and owner.tracer.questions.catches(_CATCHES_MISSING):
+        owner.tracer.questions.asked(hasattr, owner, name)
     if callable(value) and not isinstance(value, (torch.Tensor, type)):
         return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value
     if isinstance(value, PLAIN_TYPES) or (is_part and owner.tracer.questions.is_told(value)):
@@ -431,7 +467,7 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     proxy.__dict__["_source"] = (owner, name)
     if is_part:
         proxy = owner.tracer.questions.taken(proxy, name)
-    elif isinstance(owner, ExampleTensor):
+    if hasattr(owner.tracer, "unread_attributes"):
         owner.tracer.unread_attributes.setdefault(id(owner.example), []).append(proxy)
     is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
     return owner.tracer.answers.answer(proxy, lambda value: value, "was read") if is_told else proxy
@@ -482,6 +518,18 @@ def _recorded_attribute(name: str) -> property:
     return property(read, write)
 
 
+def _operator_in_place(name: str) -> Callable[..., Any]:
+    """Return an operator such as `+=`, which changes a list and makes a new number."""
+    plain = {"iand": operator.and_, "ior": operator.or_}.get(name) or getattr(operator, name[1:])
+
+    def operate(self: ExampleValue, other: Any) -> Any:
+        changes = hasattr(type(self.example), f"__{name}__") and not is_array(self.example)
+        function = getattr(operator, name) if changes else plain
+        return self.tracer.create_proxy("call_function", function, (self, other), {})
+
+    return operate
+
+
 def _define_members_of_tensor() -> None:
     """Let every public member of torch.Tensor be recorded. The parser of torch would refuse some proxies."""
     for name in dir(torch.Tensor):
@@ -493,6 +541,7 @@ def _define_members_of_tensor() -> None:
     for name in INPLACE_OPERATORS:
         if name != "setitem":
             setattr(ExampleTensor, f"__{name}__", recorded_operator(name))
+            setattr(ExampleValue, f"__{name}__", _operator_in_place(name))
 
 
 _define_members_of_tensor()

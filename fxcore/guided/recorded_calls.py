@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils import checkpoint
 
-from fxcore.errors import TraceArgumentError
+from fxcore.errors import TraceArgumentError, TraceError
 from fxcore.guided.arguments import drawn, value_of
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.operators.table import names_mutation, operator_table
@@ -39,11 +39,20 @@ _TAKE_NUMBERS = ("tensor", "as_tensor", "asarray")
 _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _GENERATORS = {
-    "random": "seed random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular",
+    "random": (
+        "seed random uniform randint randrange choice choices sample gauss normalvariate betavariate expovariate "
+        "triangular getrandbits randbytes binomialvariate gammavariate lognormvariate paretovariate vonmisesvariate "
+        "weibullvariate"
+    ),
     "numpy.random": (
-        "seed rand randn randint random random_sample uniform normal binomial beta poisson exponential choice"
+        "seed rand randn randint random random_sample ranf sample random_integers uniform normal binomial beta poisson "
+        "exponential choice permutation bytes standard_normal standard_exponential standard_gamma standard_t "
+        "standard_cauchy chisquare dirichlet f gamma geometric gumbel hypergeometric laplace logistic lognormal "
+        "logseries multinomial multivariate_normal negative_binomial noncentral_chisquare noncentral_f pareto power "
+        "rayleigh triangular vonmises wald weibull zipf"
     ),
 }
+_NOT_RECORDED = {"random": "shuffle setstate", "numpy.random": "shuffle set_state"}
 _OF_LIBRARIES = {
     "torch.nested": ("nested_tensor", "as_nested_tensor", "narrow", "nested_tensor_from_jagged"),
     "torch.utils.dlpack": ("from_dlpack", "to_dlpack"),
@@ -72,6 +81,10 @@ def replacements() -> Iterator[Replacement]:
         for name in functions.split():
             record = functools.partial(_record_draw, f"{module}.{name}")
             yield Replacement(module, name, handled_by(record))
+    for module, functions in _NOT_RECORDED.items():
+        for name in functions.split():
+            yield Replacement(module, name, handled_by(functools.partial(_refuse_draw, f"{module}.{name}")))
+    yield Replacement("numpy.random", "default_rng", handled_by(_make_generator))
     yield Replacement(torch.nn.Module, "_apply", _with_values)
     yield Replacement("torch", "_check_with", _recorded_check)
     yield Replacement(torch.autograd.Function, "apply", _recorded_apply)
@@ -187,10 +200,28 @@ def _record_draw(name: str, tracer: Any, function: Callable[..., Any], *args: An
     """Record a draw from a generator of Python or numpy."""
     found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
     example = found.example if isinstance(found, ExampleProxy) else 0
-    if isinstance(example, (int, float)) or type(example).__module__ == "numpy":
+    parts = example if type(example) is list else [example]
+    if all(isinstance(each, (int, float)) or type(each).__module__ == "numpy" for each in parts):
         return found
     # A graph cannot call methods of other values, such as layers.
     return tracer.answers.answer(found, lambda value: value, "was chosen")
+
+
+def _refuse_draw(name: str, tracer: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Raise TraceError for a call that changes its argument or a generator in a way that no node repeats."""
+    raise TraceError(
+        f"{name}() cannot be recorded: each call of the model draws anew, and the graph would keep the example's "
+        f"draw{tracer._place()}\n"
+        "Draw numbers instead (random.sample, numpy.random.permutation, torch.randperm), give a new generator a seed, "
+        "or keep the code that draws in a leaf (fxcore.wrap, leaf_modules=)"
+    )
+
+
+def _make_generator(tracer: Any, function: Callable[..., Any], seed: Any = None) -> Any:
+    """Make a generator of numpy in the traced code. Its draws are constants, so they need a seed."""
+    if seed is None:
+        _refuse_draw("numpy.random.default_rng", tracer, function)
+    return function(seed)
 
 
 def _recorded_method(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from fxcore.guided import higher_order, modes, numpy_calls, recorded_calls, recorded_transforms
+from fxcore.guided import higher_order, input_questions, modes, numpy_calls, recorded_calls, recorded_transforms
 from fxcore.guided.input_questions import patch_types
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.recorded_functions import fill_lists_of_torch
 
-_SOURCES = (modes, recorded_calls, higher_order, recorded_transforms, numpy_calls)
+_SOURCES = (modes, recorded_calls, higher_order, recorded_transforms, numpy_calls, input_questions)
 _LIBRARIES = ("torch.", "numpy", "einops.")
 
 

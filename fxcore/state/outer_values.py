@@ -7,10 +7,12 @@ model alive, and asks no more once the model is gone.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dis
 import enum
 import functools
 import linecache
+import threading
 import types
 import weakref
 from collections import deque
@@ -86,7 +88,8 @@ def takes_attributes(kind: Any) -> bool:
 def frozen(value: Any, known: Mapping[int, WatchedObject] | None = None) -> Any:
     """Return a value to compare with later: plain values with their types, containers with their parts.
 
-    `known` are watched objects by id. Of tensors, modules and objects of libraries, the class alone counts.
+    `known` are watched objects by id. Of tensors, large arrays, modules and objects of libraries, the class
+    alone counts.
     """
     return _frozen(value, known or {}, [_MOST_PARTS])
 
@@ -110,11 +113,19 @@ def _frozen(value: Any, known: Mapping[int, WatchedObject], left: list[int]) -> 
         return kind, [_frozen(part, known, left) for part in value]
     if kind in PLAIN or isinstance(value, enum.Enum):
         return kind, value
+    if kind.__module__ == "numpy" and hasattr(value, "tolist") and value.size <= left[0] and value.dtype != object:
+        return kind, f"{value.tolist()} of {value.dtype}"
     if isinstance(value, functools.partial):
         return kind, [_frozen(part, known, left) for part in (value.func, value.args, value.keywords)]
     if is_watched_class(kind):
         return known.get(id(value)) or WatchedObject(value)
     # Classes without reads to see: of the standard library, or with a metaclass that refuses new attributes.
+    if kind is contextvars.ContextVar:
+        with contextlib.suppress(LookupError):  # without a value
+            return _frozen(value.get(), known, left)
+        return kind
+    if isinstance(value, threading.local):
+        return kind, _frozen(vars(value), known, left)
     if kind.__name__ in ("SimpleNamespace", "Namespace") or (_is_of_user(kind) and hasattr(value, "__dict__")):
         return kind, _frozen(names_of(value), known, left)
     return kind
@@ -170,8 +181,26 @@ class Attributes:
         return getattr(found, "behind_watch", found)  # a trace in another thread may watch the attribute
 
 
+class TensorFacts:
+    """The dtypes and devices of a module's own parameters and buffers, as a mapping: `weight.dtype`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: nn.Module) -> None:
+        self.value = value
+
+    def get(self, name: str, default: Any) -> Any:
+        """Return a fact of the tensor that the module holds now."""
+        held, _, fact = name.rpartition(".")
+        for registry in ("_parameters", "_buffers"):
+            tensor = vars(self.value)[registry].get(held)
+            if tensor is not None:
+                return getattr(tensor, fact)
+        return default
+
+
 def held_by(reference: Callable[[], Any], names: Callable[[Any], Any]) -> Any:
-    """Return a mapping of the names of an object by Attributes, `names_of` or `cells_of`; None once it is gone."""
+    """Return a mapping by Attributes, TensorFacts, `names_of` or `cells_of` of an object; None once it is gone."""
     found = reference()
     return None if found is None else names(found)
 

@@ -80,6 +80,8 @@ class CaptureRequest:
             raise CaptureError(
                 f"frontend={frontend!r} knows no decompositions; use frontend='export', 'aot' or 'make_fx'"
             )
+        if isinstance(decompositions, str) and decompositions != "core":
+            raise ChoiceError(f"there are no decompositions {decompositions!r}; give a table, or the word 'core'")
         if dynamic_shapes is not None and frontend == "symbolic":
             raise CaptureError("frontend='symbolic' records no sizes, so dynamic_shapes= says nothing; leave it out")
         if isinstance(dynamic_shapes, bool) and frontend == "export":

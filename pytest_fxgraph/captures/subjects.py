@@ -50,8 +50,8 @@ def to_graph_module(
     return trace_for_inputs(found, example_inputs, example_kwargs, verify=True)
 
 
-def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
-    """Return the graph of a subject for questions about its operators.
+def to_graph_with_operators(subject: Any, adapt: Adapter | None = None, **example: Any) -> Any:
+    """Return the graph of a subject for questions about its operators. `example` is that of `to_graph_module`.
 
     The graph of an exported program stays as it is: its parameters are inputs, and checks of inputs are not added.
     """
@@ -59,7 +59,7 @@ def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
         subject = only_program(subject)
     if _is_one_of(subject, _EXPORTED):
         return interop.from_torch(subject.graph_module)
-    return to_graph_module(subject, adapt)
+    return to_graph_module(subject, adapt, **example)
 
 
 def to_readable_graph(subject: Any, adapt: Adapter | None = None) -> TracedGraph:

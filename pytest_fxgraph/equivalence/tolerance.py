@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import torch
 
@@ -94,11 +95,11 @@ class ToleranceRule:
         for name, given in (("rtol", self.rtol), ("atol", self.atol)):
             numbers = {f" of {glob!r}": value for glob, value in _by_path(given).items()}
             for place, value in (numbers if isinstance(given, Mapping) else {"": given}).items():
-                if value is not None and not value >= 0:
+                if value is not None and not (isinstance(value, Real) and value >= 0):
                     raise ValueError(f"{name}{place} must be a number of at least 0, got {value!r}")
-        if self.sqnr is not None and not 0 < self.sqnr < math.inf:
+        if self.sqnr is not None and not (isinstance(self.sqnr, Real) and 0 < self.sqnr < math.inf):
             raise ValueError(f"sqnr must be a number of decibels above 0, which zeros reach, got {self.sqnr!r}")
-        if self.cosine is not None and not 0 < self.cosine < 1:
+        if self.cosine is not None and not (isinstance(self.cosine, Real) and 0 < self.cosine < 1):
             raise ValueError(f"cosine must be a number between 0 and 1, got {self.cosine!r}")
 
     def for_path(self, path: str) -> ToleranceRule:

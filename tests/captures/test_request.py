@@ -32,6 +32,7 @@ def request(model: Any = None, inputs: object = (ONE,), frontend: str = "dynamo"
         ),
         ({"decompositions": "core"}, CaptureError, "frontend='dynamo' knows no decompositions"),
         ({"decompositions": "core", "frontend": "symbolic"}, CaptureError, "'symbolic' knows no decompositions"),
+        ({"decompositions": "cores", "frontend": "aot"}, ChoiceError, "no decompositions 'cores'; give a table, or"),
         ({"dynamic_shapes": True, "frontend": "symbolic"}, CaptureError, "records no sizes, so dynamic_shapes= says"),
         ({"dynamic_shapes": True, "frontend": "export"}, CaptureError, "dynamic_shapes=True is for frontends 'dynamo'"),
         ({"calls": [ONE]}, InputsError, "expected .* a tuple and a dict, got Tensor for call 2; write"),

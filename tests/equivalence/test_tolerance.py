@@ -192,6 +192,9 @@ def test_a_gradient_that_is_rounding_alone_has_no_direction_to_compare():
     [
         ({"sqnr": 0}, "sqnr must be a number of decibels above 0, which zeros reach, got 0"),
         ({"sqnr": math.nan}, "sqnr must be"),
+        ({"sqnr": "30"}, "sqnr must be a number of decibels above 0, which zeros reach, got '30'"),
+        ({"cosine": "0.9"}, "cosine must be a number between 0 and 1, got '0.9'"),
+        ({"rtol": "1e-3"}, "rtol must be a number of at least 0, got '1e-3'"),
         ({"sqnr": math.inf}, "sqnr must be a number of decibels above 0, which zeros reach, got inf"),
         ({"cosine": math.nan}, "cosine must be a number between 0 and 1, got nan"),
         ({"atol": -1, "rtol": 0}, "atol must be a number of at least 0, got -1"),

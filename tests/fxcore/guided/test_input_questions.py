@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import functools
 import math
 import pickle
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.errors import GuardError
@@ -511,3 +515,88 @@ def test_a_part_that_is_none_lets_parts_before_it_be_compared_with_none():
     for parts in ({"first": x, "second": None}, {"first": x * 3, "second": x}, {"first": None, "second": None}):
         with pytest.raises(GuardError):
             graph_module(x, parts)
+
+
+@functools.singledispatch
+def dispatched(x):
+    return "other"
+
+
+@dispatched.register
+def _of_tensor(x: torch.Tensor):
+    return x * 2
+
+
+@dispatched.register
+def _of_list(x: list):
+    return [each * 3 for each in x]
+
+
+def parts_or_none(x):
+    try:
+        return [each for each in x]  # noqa: C416 - the loop asks
+    except TypeError:
+        return None
+
+
+def amount_or_none(x):
+    try:
+        return x.amount
+    except AttributeError:
+        return None
+
+
+@dataclass
+class Counted:
+    x: Any
+    amount: int = 2
+
+
+ONES = torch.ones(3)
+ASKED_ELSEWHERE = {
+    "is_tensor": lambda x: x * 2 if torch.is_tensor(x) else "none",
+    "is_tensor_like": lambda x: "one" if torch.overrides.is_tensor_like(x) else "none",
+    "jit": lambda x: "one" if torch.jit.isinstance(x, torch.Tensor) else "none",
+    "is_dataclass": lambda x: "one" if dataclasses.is_dataclass(x) else "none",
+    "class": lambda x: "one" if x.__class__ is torch.Tensor else x.__class__.__name__,
+    "singledispatch": lambda x: dispatched(x),
+    "iterable": lambda x: "one" if isinstance(x, Iterable) else "none",
+    "iterable attribute": lambda x: "one" if hasattr(x, "__iter__") else "none",
+    "tree_map": lambda x: pytree.tree_map(lambda leaf: [leaf], x),
+    "tree_leaves": lambda x: len(pytree.tree_leaves(x)),
+    "caught loop": parts_or_none,
+    "caught attribute": amount_or_none,
+}
+KINDS = {
+    "tensor": ONES,
+    "list": [ONES, ONES],
+    "long list": [ONES] * 3,
+    "dict": {"a": ONES},
+    "nested": {"a": (ONES, [3])},
+    "number": 3,
+    "pair": Pair(ONES, 2),
+    "dataclass": Counted(ONES),
+}
+
+
+@pytest.mark.parametrize("function", ASKED_ELSEWHERE.values(), ids=ASKED_ELSEWHERE)
+def test_a_question_that_code_of_a_library_asks_is_answered_as_eager_does_or_refused(function):
+    for name, example in KINDS.items():
+        if function is amount_or_none and name == "tensor":
+            continue  # a tensor is not asked for attributes that it lacks
+        graph_module = fxcore.symbolic_trace(function, example_inputs=(example,))
+
+        for kind, other in KINDS.items():
+            try:
+                obtained = graph_module(other)
+            except GuardError:
+                assert kind != name
+            else:
+                assert repr(obtained) == repr(function(other)), (name, kind)
+
+
+def test_a_library_finds_out_that_a_value_is_a_proxy():
+    def asks(x):
+        return x * (2 if isinstance(x, fxcore.Proxy) else 3)
+
+    assert torch.equal(fxcore.symbolic_trace(asks, example_inputs=(ONES,))(ONES), 2 * ONES)

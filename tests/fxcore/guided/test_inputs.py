@@ -132,6 +132,23 @@ def test_a_default_that_is_no_argument_of_a_node_is_refused():
         traced(has_object, ONES)
 
 
+@pytest.mark.parametrize("default", [ONES, [ONES]], ids=["tensor", "list"])
+def test_a_default_with_a_tensor_is_refused_with_a_cure(default):
+    def has_tensor(x, y=default):
+        return x + y[0]
+
+    with pytest.raises(TraceArgumentError, match=r"default of parameter 'y' .*\nGive the parameter the default None"):
+        traced(has_tensor, ONES)
+
+
+def test_a_default_of_none_is_the_cure_for_a_tensor_as_default():
+    def has_none(x, y=None):
+        y = ONES * 2 if y is None else y
+        return x + y
+
+    assert torch.equal(traced(has_none, ONES)(ONES), has_none(ONES))
+
+
 @pytest.mark.parametrize(("given", "positional"), [(None, ()), (3, (3,)), ([1, 2], (1, 2)), ((1, None), (1, None))])
 def test_one_value_is_one_argument_and_none_is_no_argument(given, positional):
     assert positional_of(given) == positional

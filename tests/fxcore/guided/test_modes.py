@@ -315,3 +315,25 @@ def test_a_module_without_a_mode_has_none_while_a_trace_runs():
     graph_module = fxcore.symbolic_trace(lambda x: x * hasattr(modeless, "training"), example_inputs=X)
 
     assert not graph_module(X).any()
+
+
+def test_a_block_in_inference_mode_stops_gradients_in_the_graph():
+    class Frozen(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.head = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            with torch.inference_mode():
+                y = self.layer(x)
+            return y.clone(), self.head(x)
+
+    model = Frozen()
+    x = torch.rand(2, 3, requires_grad=True)
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 3))
+
+    for expected, obtained in zip(model(x), graph_module(x), strict=True):
+        assert obtained.requires_grad == expected.requires_grad
+        assert torch.equal(obtained, expected)
+    assert torch.is_grad_enabled()

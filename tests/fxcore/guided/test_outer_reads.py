@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import gc
+import itertools
 import os
 import pickle
+import sys
+import threading
+import types
 import weakref
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy
 import pytest
 import torch
 from torch import nn
 
 import fxcore
-from fxcore.errors import GuardError
+from fxcore.errors import GuardError, TraceError
 
 X = torch.ones(2, 3)
 SHIFT = 1.0
 CALLS = 0
+IN_CONTEXT = contextvars.ContextVar("IN_CONTEXT", default=2)
+IN_THREAD = threading.local()
+IN_THREAD.scale = 2
 
 
 @dataclass
@@ -475,3 +484,133 @@ def test_an_attribute_of_a_base_class_is_named_by_the_base_class(monkeypatch):
     monkeypatch.setattr(Defaults, "factor", 3)
 
     assert "Defaults.factor: it is 3, and was 2; read at " in message_of(graph_module)
+
+
+class OfItsOwnDtype(nn.Module):
+    """A module with the property that libraries of models have."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("seen", torch.zeros(2))
+
+    @property
+    def dtype(self):
+        return next(self.parameters()).dtype
+
+    def forward(self, x):
+        return self.layer(x.to(self.dtype)) * len([name for name, _ in self.named_buffers(prefix="of")])
+
+
+def test_the_dtype_of_a_parameter_that_was_listed_is_asked():
+    model = OfItsOwnDtype()
+    graph_module = traced(model)
+    assert torch.equal(graph_module(X), model(X))
+
+    model.double()
+
+    assert "self.layer.weight.dtype: it is torch.float64, and was torch.float32; read at " in message_of(graph_module)
+    assert "return next(self.parameters()).dtype" in message_of(graph_module)
+    model.float()
+    assert torch.equal(graph_module(X), model(X))
+    assert "self.seen.dtype" in texts_of(graph_module)
+    assert nn.Module.named_parameters.__module__ == "torch.nn.modules.module"
+
+
+def test_an_attribute_that_an_except_clause_expects_to_be_missing_is_asked():
+    class Maybe(nn.Module):
+        def forward(self, x):
+            try:
+                return x * self.factor
+            except AttributeError:
+                return x
+
+    model = Maybe()
+    graph_module = traced(model)
+    assert torch.equal(graph_module(X), X)
+
+    model.factor = 3
+
+    assert "self.factor: it is 3, and was missing" in message_of(graph_module)
+
+
+@pytest.mark.parametrize(
+    ("held", "changed", "shown"),
+    [
+        (numpy.array([1.0, 2.0]), numpy.array([5.0, 2.0]), "it is '[5.0, 2.0] of float64'"),
+        (numpy.float32(2), numpy.float32(5), "it is '5.0 of float32'"),
+    ],
+    ids=["array", "number"],
+)
+def test_numbers_of_numpy_in_attributes_are_asked(held, changed, shown):
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = held
+
+        def forward(self, x):
+            return x + float(self.shift.sum())
+
+    model = Shifted()
+    graph_module = traced(model)
+    assert torch.equal(graph_module(X), model(X))
+
+    model.shift = changed
+
+    assert shown in message_of(graph_module)
+
+
+def of_the_context(x):
+    return x * IN_CONTEXT.get()
+
+
+def of_the_thread(x):
+    return x * IN_THREAD.scale
+
+
+def of_itself(x):
+    return x * of_itself.scale
+
+
+def of_an_import(x):
+    from settings_of_a_test import SCALE  # type: ignore[import-not-found]  # the test makes the module
+
+    return x * SCALE
+
+
+def set_scale(scale):
+    IN_CONTEXT.set(scale)
+    IN_THREAD.scale = of_itself.scale = sys.modules["settings_of_a_test"].SCALE = scale
+
+
+@pytest.mark.parametrize("function", [of_the_context, of_the_thread, of_itself, of_an_import])
+def test_a_value_that_a_function_finds_elsewhere_is_asked(function, monkeypatch):
+    monkeypatch.setitem(sys.modules, "settings_of_a_test", types.ModuleType("settings_of_a_test"))
+    set_scale(2)
+    graph_module = traced(function)
+    assert torch.equal(graph_module(X), 2 * X)
+
+    set_scale(3)
+
+    assert "since the trace" in message_of(graph_module)
+    assert "3" in message_of(graph_module)
+    set_scale(2)
+    assert torch.equal(graph_module(X), 2 * X)
+
+
+class Numbered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.numbers = itertools.count(1)
+
+    def forward(self, x):
+        return x * next(self.numbers)
+
+
+def test_an_iterator_of_the_model_is_refused_before_it_moves():
+    model = Numbered()
+
+    with pytest.raises(TraceError, match=r"^the iterator self.numbers gives another item in each call.* at .*\nKeep"):
+        fxcore.Tracer().trace(model, example_inputs=(X,))
+
+    assert next(model.numbers) == 1

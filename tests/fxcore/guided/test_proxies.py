@@ -192,3 +192,103 @@ def test_a_rounded_number_is_computed_by_the_graph():
     made = fxcore.symbolic_trace(rounded, example_inputs=(X,))
 
     assert torch.equal(made(X + 1), rounded(X + 1))
+
+
+class Batch:
+    def __init__(self, x, count=1):
+        self.x, self.count = x, count
+
+
+def doubled_in_a_new_attribute(batch):
+    batch.y = batch.x * 2
+    return batch.y + 1
+
+
+def read_before_it_is_written(batch):
+    before = batch.x
+    batch.x, batch.count = torch.zeros(2), batch.count + 1
+    return before * batch.count
+
+
+def deleted(batch):
+    x = batch.x
+    del batch.x, batch.count
+    return x
+
+
+@pytest.mark.parametrize("function", [doubled_in_a_new_attribute, read_before_it_is_written, deleted])
+def test_the_graph_writes_attributes_of_an_input_as_the_code_does(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(Batch(torch.ones(2)),))
+
+    expected, obtained = Batch(torch.arange(3.0), 4), Batch(torch.arange(3.0), 4)
+    assert torch.equal(graph_module(obtained), function(expected))
+    assert vars(obtained).keys() == vars(expected).keys()
+    for name, value in vars(expected).items():
+        assert torch.equal(torch.as_tensor(vars(obtained)[name]), torch.as_tensor(value))
+
+
+def test_a_refused_call_takes_a_written_attribute_of_an_input_back():
+    def asks_late(batch):
+        batch.y = batch.x * 2
+        return batch.y if batch.y.reshape(-1, 2).shape[0] == 1 else -batch.y
+
+    graph_module = fxcore.symbolic_trace(asks_late, example_inputs=(Batch(torch.ones(2)),))
+
+    batch = Batch(torch.ones(4))
+    with pytest.raises(GuardError):
+        graph_module(batch)
+    assert vars(batch).keys() == {"x", "count"}
+
+
+def extended(items):
+    items += [items[0] * 2]
+    return items[-1], len(items)
+
+
+def without_the_first(items):
+    del items[0]
+    return items[0]
+
+
+def updated(named):
+    named |= {"z": named["a"] * 2}
+    del named["a"]
+    return named["z"], named.keys() == {"z", "b"}
+
+
+@pytest.mark.parametrize("function", [extended, without_the_first, updated])
+def test_the_graph_changes_containers_of_the_caller_as_the_code_does(function):
+    def example(size):
+        tensors = torch.ones(size), torch.zeros(size)
+        return dict(zip("ab", tensors, strict=True)) if function is updated else list(tensors)
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(example(2),))
+
+    expected, obtained = example(3), example(3)
+    assert repr(graph_module(obtained)) == repr(function(expected))
+    assert repr(obtained) == repr(expected)
+
+
+def test_a_refused_call_takes_an_extended_list_back():
+    def asks_late(items):
+        items += [items[0] * 2]
+        return items[1] if items[1].shape[0] == 2 else -items[1]
+
+    graph_module = fxcore.symbolic_trace(asks_late, example_inputs=([torch.ones(2)],))
+
+    items = [torch.ones(3)]
+    with pytest.raises(GuardError):
+        graph_module(items)
+    assert len(items) == 1
+
+
+def test_a_number_changed_in_place_is_a_new_number():
+    def counted(x, count):
+        count += x.shape[0]
+        count *= 2
+        return x * count
+
+    graph_module = fxcore.symbolic_trace(counted, example_inputs=(torch.ones(2), 1))
+
+    assert "count + getitem" in graph_module.code
+    assert torch.equal(graph_module(torch.ones(3), 2), counted(torch.ones(3), 2))

@@ -47,6 +47,57 @@ def test_a_branch_on_a_drawn_number_is_refused():
     assert "random.random() < 0.5" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * random.sample(range(100), 2)[0],
+        lambda x: x * random.choices([1, 2, 3, 4], k=2)[1] + random.getrandbits(8),
+        lambda x: x[torch.from_numpy(numpy.random.permutation(3))],
+    ],
+    ids=["sample", "choices", "permutation"],
+)
+def test_several_drawn_numbers_are_drawn_anew_in_each_run(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=torch.rand(3))
+
+    x = torch.rand(3)
+    for seed in range(5):
+        random.seed(seed)
+        numpy.random.seed(seed)
+        expected = function(x), random.random(), numpy.random.rand()
+        random.seed(seed)
+        numpy.random.seed(seed)
+        obtained = graph_module(x), random.random(), numpy.random.rand()
+        assert torch.equal(obtained[0], expected[0])
+        assert obtained[1:] == expected[1:]
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: (random.shuffle(order := [1, 2, 3]), x * order[0])[1], "random.shuffle"),
+        (lambda x: (numpy.random.shuffle(order := numpy.arange(3)), x[order])[1], "numpy.random.shuffle"),
+        (lambda x: x * numpy.random.default_rng().random(), "numpy.random.default_rng"),
+    ],
+    ids=["list", "array", "generator"],
+)
+def test_a_draw_that_no_node_repeats_is_refused(function, name):
+    of_python = random.getstate()
+
+    with pytest.raises(TraceError, match=rf"^{name}\(\) cannot be recorded: each call of the model draws anew.* at .*"):
+        fxcore.symbolic_trace(function, example_inputs=torch.rand(3))
+
+    assert random.getstate() == of_python
+
+
+def test_a_generator_of_numpy_with_a_seed_draws_the_same_in_each_run():
+    def shifted(x):
+        return x + numpy.random.default_rng(3).random()
+
+    graph_module = fxcore.symbolic_trace(shifted, example_inputs=torch.rand(3))
+
+    assert torch.equal(graph_module(torch.ones(3)), shifted(torch.ones(3)))
+
+
 def test_a_layer_that_is_drawn_is_refused():
     class Either(nn.Module):
         def __init__(self):
