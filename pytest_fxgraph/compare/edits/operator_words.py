@@ -37,7 +37,7 @@ def spelled_operator(index: GraphIndex, position: int) -> str:
     if operator.startswith("fxcore."):  # a function that stands for torch.vmap or another transform in a trace
         return operator.rpartition(".")[2]
     operator = operator.removeprefix("operator.").removeprefix("builtins.")
-    # Functions of modules in a package have as many dots as overloads: `torch.fft.fft`, and `ops.scale.twice` of a user.
+    # Functions of modules in a package have as many dots as overloads: `torch.fft.fft`, `package.ops.scale`.
     is_function = operator.startswith("torch.") or "call" in node.effects
     if operator.count(".") < 2 or (is_function and not operator.endswith(".apply")):
         return operator
