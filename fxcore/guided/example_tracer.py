@@ -483,8 +483,7 @@ def _caller_of(kind: str, target: Any, call: Any, args: tuple[Any, ...], kwargs:
     effects = effects_of(kind, target)
     if "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor)):
         return str(getattr(target, "__name__", target))
-    may_write = effects.writes or "out" in kwargs or "max_norm" in kwargs or effects.works_in_place(args, kwargs)
-    return WRITING if may_write else ""
+    return WRITING if effects.written(args, kwargs) else ""
 
 
 def _name_of_part(kind: str, target: Any, args: tuple[Any, ...]) -> Any:

@@ -78,7 +78,7 @@ class Effects(NamedTuple):
 
 
 PLAIN = Effects()
-FIRST: tuple[ArgumentPlace, ...] = ((0, "self"), (0, "input"))
+FIRST: tuple[ArgumentPlace, ...] = ((0, "self"), (0, "input"), (0, "tensor"))  # torch.nn.init says `tensor`
 _IO = Effects(("io",), aliases="none")
 _OF_USER = Effects(("call",))
 
@@ -102,7 +102,7 @@ def method_effects(name: str) -> Effects:
     is_random = ("random",) * ("random" in facts)
     stores = "mutates" in facts
     if stores or names_mutation(name):
-        # A container keeps the values that it receives.
+        # A container keeps the values that it receives, and a tensor the memory that `set_` gives to it.
         return Effects(is_random, writes=FIRST, aliases="all" if stores else "first", facts=facts)
     if is_random:
         return Effects(is_random, aliases="none", facts=facts)
@@ -164,7 +164,8 @@ def _new_effects(target: Any, name: str) -> Effects:
 
 def _python_effects(short: str, facts: Facts) -> Effects:
     if "mutates" in facts:
-        return Effects(writes=FIRST, aliases="first", facts=facts)
+        # After setattr(x, "data", y), x and y share memory.
+        return Effects(writes=FIRST, aliases="all" if short == "setattr" else "first", facts=facts)
     return Effects(aliases=_aliases(facts, "first" if short in ("getitem", "getattr") else "all"), facts=facts)
 
 

@@ -65,6 +65,8 @@ def table_text() -> str:
             table[name]["non_aliasing"] = True
         if any(torch.Tag.nondeterministic_seeded in each.tags for each in operators):
             table[name]["random"] = True
+        if written := _written_behind_first(name, operators):
+            table[name]["writes_if"] = written, None
     for fact in _FLAGS:
         for name in by_hand[fact]:
             table[name][fact] = True
@@ -83,6 +85,10 @@ def table_text() -> str:
             if order := list(signature):
                 written = [(order.index(each), each) for each in ("running_mean", "running_var")]
                 table[key]["writes_if"] = written, (order.index(switch), [switch], switch == "use_input_stats")
+    for name, switch in by_hand["renormalizes"].items():
+        order = list(_inspected(getattr(functional, name)))
+        written = [(order.index("weight"), "weight")]
+        table[f"torch.nn.functional.{name}"]["writes_if"] = written, (order.index(switch), [switch], None)
     for name, facts in _spellings(by_hand["spelling"], overloads):
         table[name].update(facts)
     lines = [f"{json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table)]
@@ -102,6 +108,14 @@ def callable_overloads(internal: tuple[str, ...]) -> _Overloads:
             if not any(each.is_out for each in operator._schema.arguments):
                 found[name].append(operator)
     return found
+
+
+def _written_behind_first(name: str, operators: Iterable[OpOverload]) -> list[tuple[int, str]]:
+    """Return the arguments behind the first that an operator always writes, by its schemas."""
+    if name.endswith("_"):
+        return []
+    arguments = [pair for each in operators for pair in enumerate(each._schema.arguments)]
+    return sorted({(at, each.name) for at, each in arguments if at and each.alias_info and each.alias_info.is_write})
 
 
 def _is_callable(name: str) -> bool:

@@ -120,7 +120,12 @@ def _listing(clusters: list[Cluster], layout: GoldenLayout, received: list[Recei
     for number, cluster in enumerate(clusters, start=1):
         yield f"{number}  {cluster.key}  {counted(len(cluster.goldens), 'golden')}: {cluster.headline}"
         yield from shown_names(cluster.goldens, "     ")
-    first = next(each for each in received if each.name == clusters[0].goldens[0])
-    ((command, _),) = clusters[0].commands
-    yield f"look at the first with `{first.shown_by()}`"
-    yield f"accept its cluster with `{command}`"
+    outdated = [each.name for each in received if each.is_outdated()]
+    for name in outdated[:_MOST_NAMED]:
+        yield f"{name} is no longer the golden that was compared; run its test again with pytest --fx-received"
+    acceptable = [cluster for cluster in clusters if set(outdated).isdisjoint(cluster.goldens)]
+    if acceptable:
+        first = next(each for each in received if each.name == acceptable[0].goldens[0])
+        ((command, _),) = acceptable[0].commands
+        yield f"look at {f'cluster {acceptable[0].key}' if outdated else 'the first'} with `{first.shown_by()}`"
+        yield f"accept its cluster with `{command}`"

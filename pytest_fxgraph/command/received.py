@@ -156,6 +156,15 @@ class ReceivedGolden:
         self._check_replaced(store.replace(self.golden.name, received.text, received.compared_with))
         self.path.unlink()
 
+    def is_outdated(self) -> bool:
+        """Return whether `accept` would refuse the file, because the golden is another one by now; False for a row."""
+        received = self._read()
+        store = GoldenStore(self.golden.parent)
+        try:
+            return self.row is None and not store.may_replace(self.golden.name, received.text, received.compared_with)
+        except GoldenError:  # a link out of the folder
+            return True
+
     def _check_replaced(self, is_replaced: bool) -> None:
         if not is_replaced:
             raise GoldenError(

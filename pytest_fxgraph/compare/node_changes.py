@@ -251,23 +251,31 @@ def order_changes(alignment: Alignment) -> list[Change]:
 def effect_changes(alignment: Alignment, changed_paths: Set[str]) -> list[Change]:
     """List paired nodes with effects of different kinds; if there are none, values that share storage otherwise.
 
-    A changed module or state, listed in `changed_paths`, explains the effects of the node that uses it.
+    A changed module or state, listed in `changed_paths`, explains the effects of the node that uses it. A module that
+    now writes, or no longer writes, also explains the nodes that read what it writes.
     """
     changes = []
-    is_explained = False
-    for position, partner in alignment.pairs():
-        if alignment.expected.effects.kinds[position] == alignment.obtained.effects.kinds[partner]:
+    expected, obtained = alignment.expected.effects.kinds, alignment.obtained.effects.kinds
+    different = [(one, other) for one, other in alignment.pairs() if expected[one] != obtained[other]]
+    explained = {other for _, other in different if alignment.obtained.nodes[other].target in changed_paths}
+    if any(
+        other in explained and ("write" in expected[one]) != ("write" in obtained[other]) for one, other in different
+    ):
+        explained.update(o for one, o in different if _without_reads(expected[one]) == _without_reads(obtained[o]))
+    for position, partner in different:
+        if partner in explained:
             continue
         nodes = alignment.expected.nodes[position], alignment.obtained.nodes[partner]
-        if nodes[1].target in changed_paths:
-            is_explained = True
-            continue
         texts = [", ".join(node.effects) or "none" for node in nodes]
         about = about_node(nodes[1], nodes[0])
         changes.append(replace(about, kind="order", field="effects", expected=texts[0], obtained=texts[1]))
-    if changes or is_explained or same_storage_order(alignment.expected, alignment.obtained, alignment.obtained_of):
+    if changes or explained or same_storage_order(alignment.expected, alignment.obtained, alignment.obtained_of):
         return changes
     return [Change("order", "changed", "node", "the graph", "effects", "other values share storage", "these do")]
+
+
+def _without_reads(kinds: Sequence[str]) -> list[str]:
+    return [kind for kind in kinds if kind != "read"]
 
 
 def _chain_changes(alignment: Alignment, chain: Sequence[int]) -> list[Change]:

@@ -36,6 +36,7 @@ _BLOCK = re.compile(rf"block ({_LABEL}):\Z")
 Line = tuple[int, str]  # its number, counted from 1, and its text
 _T = TypeVar("_T")
 _Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
+_Paths = set[tuple[str, bool]]  # paths of records, and those of blocks
 
 
 def read_document(lines: Sequence[Line]) -> GraphDocument:
@@ -146,8 +147,8 @@ class _Reader:
 
         return GraphDocument(
             nodes=nodes,
-            modules=tuple(self._records(sections.get("modules", ()), module)),
-            state=tuple(self._records(sections.get("state", ()), _state_of_item)),
+            modules=tuple(self._records(sections.get("modules", ()), module, set())),
+            state=tuple(self._records(sections.get("state", ()), _state_of_item, set())),
             code=_code(sections["code"]) if "code" in sections else "",
             notes=tuple(item.text for item in _flat(sections.get("notes", ()))),
             symbols=tuple(item.text for item in _flat(sections.get("symbols", ()))),
@@ -161,9 +162,9 @@ class _Reader:
             raise YamlDataError(f"it has more than {MOST_RECORDS:,} nodes, modules and tensors", number)
 
     def _records(
-        self, lines: Sequence[Line], read: Callable[[_Item, str], _Record], base: str = ""
+        self, lines: Sequence[Line], read: Callable[[_Item, str], _Record], known: _Paths, base: str = ""
     ) -> Iterator[_Record]:
-        """Read modules or tensors, in blocks or not."""
+        """Read modules or tensors, in blocks or not. `known` holds the paths of the section that were read."""
         templates = _Templates()
         if base.count(".") > 4 * _MOST_DEPTH:
             raise YamlDataError(f"blocks lie in blocks deeper than {_MOST_DEPTH} levels", lines[0][0])
@@ -171,9 +172,12 @@ class _Reader:
             body = templates.take(item, _RECORDS_HEAD)
             if body is None:
                 self.count(item.number)
-                yield read(item, base)
+                record = read(item, base)
+                _note_path(record.path, False, known, item.number)
+                yield record
             elif body.path:
-                yield from self._records(body.lines, read, f"{base}{body.path}.")
+                _note_path(f"{base}{body.path}", True, known, item.number)
+                yield from self._records(body.lines, read, known, f"{base}{body.path}.")
 
     def _graph(self, lines: Sequence[Line]) -> tuple[NodeRecord, ...]:
         items = list(_items(lines))
@@ -273,6 +277,12 @@ class _Templates:
         if texts is None:
             raise YamlDataError(f"its lines marked by `-`, or not marked, are not those of {label}", item.number)
         return [(item.number, text) for text in texts]
+
+
+def _note_path(path: str, is_block: bool, known: _Paths, number: int) -> None:
+    if (path, is_block) in known:  # a merge that kept both sides leaves such lines
+        raise YamlDataError(f"{path!r} stands there twice", number)
+    known.add((path, is_block))
 
 
 def _at(item: _Item, read: Callable[..., _T], *args: object) -> _T:

@@ -14,12 +14,12 @@ import pytest
 from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.document.model import GraphDocument, recorded_at, without_code
-from pytest_fxgraph.errors import GoldenMissingError, GoldenWriteError, SubjectError
+from pytest_fxgraph.errors import GoldenError, GoldenMissingError, GoldenWriteError, SubjectError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.inline_call import call_at, first_line_of, place_of
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
-from pytest_fxgraph.goldens.inline_text import dedented, read_inline, write_inline
+from pytest_fxgraph.goldens.inline_text import OR_WRITE, dedented, read_inline, write_inline
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.printable import printable, printable_line
 from pytest_fxgraph.settings import wants_update
@@ -104,6 +104,11 @@ class InlineText(TestPlace):
         except GoldenWriteError as error:
             return "", str(error)
         return super().way_to_accept()
+
+    def in_own_words(self, error: GoldenError) -> GoldenError:
+        """Return the error of a text that cannot be read, with the test's command if a command can write the text."""
+        command, reason = self.way_to_accept()
+        return super().in_own_words(error) if command else type(error)(str(error).replace(OR_WRITE, f"\n{reason}"))
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe a call without a text."""

@@ -17,7 +17,7 @@ from pytest_fxgraph.document.text_reader import read_document
 from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.errors import GoldenFormatError
 
-_REMEDY = "mend the line, or have the text written anew by pytest --fx-update-golden"
+OR_WRITE = ", or have the text written anew by pytest --fx-update-golden"
 
 
 def write_inline(document: GraphDocument) -> str:
@@ -53,4 +53,6 @@ def read_inline(text: str, origin: str, first_line: Callable[[], int | None] = l
         begin = first_line()
         shown = origin if begin is None else f"{origin.rpartition(':')[0]}:{begin + line - 1}"
         place = f"line {line} of the text, {lines[line - 1].strip()[:80]!r}"
-        raise GoldenFormatError(f"cannot read the inline golden {shown}, {place}: {error.reason}; {_REMEDY}") from None
+        raise GoldenFormatError(
+            f"cannot read the inline golden {shown}, {place}: {error.reason}; mend the line{OR_WRITE}"
+        ) from None

@@ -100,14 +100,18 @@ class GoldenStore:
         """
         path = self.path(relative)
         with _write_errors(path), locked(Path(os.path.realpath(path)), str(path)):
-            try:
-                found = self.digest(relative)
-            except GoldenFormatError:  # nothing could be compared with this file, either
-                found = None
-            if found not in (compared_with, files.golden_digest(text.encode("utf-8", "surrogatepass"))):
+            if not self.may_replace(relative, text, compared_with):
                 return False
             self.write(relative, text)
         return True
+
+    def may_replace(self, relative: PurePosixPath | str, text: str, compared_with: str | None) -> bool:
+        """Return whether the golden is still the one with the digest `compared_with`, or is this text already."""
+        try:
+            found = self.digest(relative)
+        except GoldenFormatError:  # nothing could be compared with this file, either
+            found = None
+        return found in (compared_with, files.golden_digest(text.encode("utf-8", "surrogatepass")))
 
     def copy(self, source: PurePosixPath | str, target: PurePosixPath | str) -> bool:
         """Make one golden a copy of another, byte for byte, and tell whether that was necessary; errors as of `write`.

@@ -200,6 +200,23 @@ def test_a_golden_that_changed_since_is_left_and_the_others_are_accepted(capsys,
     assert received_files() == ["test_a.received.yaml"]
 
 
+def test_the_list_names_a_golden_that_changed_since_and_no_command_that_would_refuse_it(capsys):
+    golden = receive("test_a", NEW)
+    golden.write_text(encode(document("return 1")))
+
+    status, out, _ = run(capsys)
+
+    assert status == 1
+    assert out[2:] == [
+        "golden/tests/test_net/test_a.yaml is no longer the golden that was compared; run its test again with "
+        "pytest --fx-received"
+    ]
+
+    receive("test_b", OLD.replace("torch.relu(%x)", "torch.relu(%x, inplace=True)"))
+    command = run(capsys)[1][-1].partition("`")[2].strip("`").split()[2:]
+    assert run(capsys, *command)[:2] == (0, ["accepted golden/tests/test_net/test_b.yaml"])
+
+
 def test_line_ends_of_windows_are_no_change(capsys):
     golden = receive("test_a", NEW)
     golden.write_bytes(b"\xef\xbb\xbf" + golden.read_bytes().replace(b"\n", b"\r\n"))

@@ -406,6 +406,34 @@ def test_writes_that_follow_from_a_module_are_no_other_storage():
     assert (change.where, change.field) == ("act", "config.inplace")
 
 
+def test_reads_of_a_storage_that_a_changed_module_now_writes_are_not_listed_beside_it():
+    expected, obtained = (
+        document(
+            f"%x = input x\n%a = self.act(%x){write}\n%b = f(%a){read}\nreturn %b{read}",
+            modules=(ModuleRecord("act", "torch.nn.ReLU", (("inplace", inplace),)),),
+        )
+        for inplace, write, read in (("False", "", ""), ("True", " ! write %x", " ! read %x"))
+    )
+
+    for one, other in ((expected, obtained), (obtained, expected)):
+        (change,) = compare_documents(one, other).changes
+        assert (change.where, change.field) == ("act", "config.inplace")
+
+
+def test_another_effect_than_a_read_is_listed_beside_a_module_that_now_writes():
+    expected, obtained = (
+        document(
+            f"%x = input x\n%a = self.act(%x){write}\n%b = f(%a){read}\nreturn %b",
+            modules=(ModuleRecord("act", "torch.nn.ReLU", (("inplace", inplace),)),),
+        )
+        for inplace, write, read in (("False", "", ""), ("True", " ! write %x", " ! random; read %x"))
+    )
+
+    changes = compare_documents(expected, obtained).changes
+
+    assert {(each.where, each.field) for each in changes} == {("act", "config.inplace"), ("b", "effects")}
+
+
 def test_reads_of_another_written_storage_are_told_of_the_graph_as_a_whole():
     text = (
         "%x = input x\n%y = input y\n%a = f(%x) ! write %x\n%b = g(%y) ! write %y\n%c = h(%x, %y) ! read %x\nreturn %c"

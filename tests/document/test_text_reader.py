@@ -368,6 +368,24 @@ def test_blocks_lie_in_blocks_to_a_depth(title):
     assert refusal(text(257)) == ("blocks lie in blocks deeper than 64 levels", 3 if not title else 4)
 
 
+@pytest.mark.parametrize(
+    ("title", "one", "other"),
+    [
+        ("state", "w: parameter float32[2]", "w: parameter float32[3]"),
+        ("state", "w: parameter float32[2]", "w: parameter float32[2]"),
+        ("modules", "w: torch.nn.ReLU()", "w: torch.nn.GELU()"),
+    ],
+)
+def test_a_path_that_a_merge_left_twice_is_refused(title, one, other):
+    assert refusal(f"input x\n{title}:\n  {one}\n  {other}") == ("'w' stands there twice", 4)
+
+
+def test_a_block_that_a_merge_left_twice_is_refused():
+    lines = ["input x", "state:", "  block a.*:", "    w: buffer int64[]", *["  a.0 like a.*"] * 2]
+
+    assert refusal("\n".join(lines)) == ("'a.0' stands there twice", 6)
+
+
 # Names that are read.
 
 

@@ -283,13 +283,13 @@ STATE = st.builds(
 
 @st.composite
 def documents(draw, depth=1):
-    modules = draw(st.lists(MODULES, max_size=2))
+    modules = draw(st.lists(MODULES, max_size=2, unique_by=lambda module: module.path))
     if depth and modules:
         modules[0] = modules[0]._replace(graph=draw(documents(depth - 1)))
     return GraphDocument(
         tuple(draw(st.lists(NODES, max_size=4, unique_by=lambda node: node.name))),
         tuple(modules),
-        tuple(draw(st.lists(STATE, max_size=2))),
+        tuple(draw(st.lists(STATE, max_size=2, unique_by=lambda tensor: tensor.path))),
         draw(TEXTS),
         notes=tuple(draw(st.lists(TEXTS, max_size=2))),
         symbols=tuple(draw(st.lists(NAMES, max_size=2))),

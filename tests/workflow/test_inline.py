@@ -314,6 +314,17 @@ def test_without_the_flag_the_reason_stands_in_the_place_of_the_command(project)
     )
 
 
+def test_a_damaged_text_that_no_command_can_write_names_the_reason_in_place_of_a_command(project):
+    project.test("def test_net(fx_golden):\n    assert (lambda x: x) == fx_golden.inline(f'{1}')\n")
+
+    result = project.run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*cannot read the inline golden test_net.py:2, line 1 *; mend the line"])
+    result.stdout.fnmatch_lines(["E*cannot write the inline golden test_net.py:2: its text is an f-string*"])
+    assert "--fx-update-golden" not in result.stdout.str()
+
+
 @pytest.mark.long
 def test_the_controller_alone_writes_what_workers_found(project):
     pytest.importorskip("xdist")

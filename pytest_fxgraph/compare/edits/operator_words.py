@@ -21,7 +21,7 @@ _MOST_NAMED = 3
 
 
 def spelled_operator(index: GraphIndex, position: int) -> str:
-    """Return the operator of a node as a user writes it: `F.gelu`, `nn.GELU`, `.relu`, `aten.relu`, `mul`."""
+    """Return the operator of a node as a user writes it: `F.gelu`, `nn.GELU`, `.relu`, `aten.relu`, `torch.fft.fft`."""
     node = index.nodes[position]
     operator = index.operator(position)
     if node.op == "call_method":
@@ -34,8 +34,14 @@ def spelled_operator(index: GraphIndex, position: int) -> str:
         return spelled_class(operator)
     if operator.startswith(_FUNCTIONAL):
         return f"F.{operator.removeprefix(_FUNCTIONAL)}"
+    if operator.startswith("fxcore."):  # a function that stands for torch.vmap or another transform in a trace
+        return operator.rpartition(".")[2]
     operator = operator.removeprefix("operator.").removeprefix("builtins.")
-    return operator.rpartition(".")[0] if operator.count(".") > 1 else operator  # without the overload: aten.add
+    # Functions of modules in a package have as many dots as overloads: `torch.fft.fft`, `package.ops.scale`.
+    is_function = operator.startswith("torch.") or "call" in node.effects
+    if operator.count(".") < 2 or (is_function and not operator.endswith(".apply")):
+        return operator
+    return operator.rpartition(".")[0]  # without the overload: aten.add
 
 
 def spelled_class(kind: str) -> str:

@@ -45,6 +45,10 @@ def index(*calls: str, modules: dict[str, str] | None = None) -> GraphIndex:
         ("builtins.print(%x)", "", "print"),
         ("torch.relu(%x)", "", "torch.relu"),
         ("aten.add.Tensor(%x, %x)", "", "aten.add"),
+        ("torch.fft.fft(%x)", "", "torch.fft.fft"),
+        ("fxcore.guided.transforms.vmap(%x)", "", "vmap"),
+        ("package.ops.scale(%x) ! call", "", "package.ops.scale"),
+        ("package.ops.Scale.apply(%x) ! call", "", "package.ops.Scale"),
     ],
 )
 def test_an_operator_is_spelled_as_users_write_it(call, kind, word):

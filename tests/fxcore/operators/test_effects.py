@@ -71,7 +71,11 @@ def effects_of(function):
 
 
 @pytest.mark.parametrize(
-    "function", [torch.rand, torch.bernoulli, F.gumbel_softmax, torch.ops.aten.rand.default, torch.Tensor.normal_]
+    "function",
+    [
+        *(torch.rand, torch.bernoulli, F.gumbel_softmax, torch.ops.aten.rand.default, torch.Tensor.normal_),
+        *(torch.svd_lowrank, torch.pca_lowrank, torch.lobpcg, torch.get_rng_state),
+    ],
 )
 def test_random_operators_are_known(function):
     assert effects_of(function).kinds == ("random",)
@@ -166,6 +170,26 @@ def test_norms_write_their_statistics_while_they_train():
     assert effects_of(F.batch_norm).writes == ((1, "running_mean"), (2, "running_var"))
     assert not holds(effects_of(F.batch_norm).writes_condition, (), {})
     assert holds(effects_of(F.instance_norm).writes_condition, (), {})
+
+
+@pytest.mark.parametrize("function", [F.embedding, F.embedding_bag])
+def test_a_lookup_with_a_largest_norm_writes_its_weight(function):
+    indices, weight = torch.zeros(1, 1, dtype=torch.int64), torch.ones(2, 3)
+
+    assert effects_of(function).written((indices, weight), {}) == []
+    assert effects_of(function).written((indices, weight), {"max_norm": None}) == []
+    assert [id(each) for each in effects_of(function).written((indices, weight), {"max_norm": 1.0})] == [id(weight)]
+
+
+def test_an_observer_writes_its_four_statistics():
+    names = [name for _, name in effects_of(torch.fused_moving_avg_obs_fake_quant).writes]
+
+    assert names == ["running_min", "running_max", "scale", "zero_point"]
+
+
+def test_a_tensor_that_takes_over_memory_shares_it():
+    assert method_effects("set_").aliases == "all"
+    assert effects_of(setattr).aliases == "all"
 
 
 def test_what_changes_how_all_that_follows_computes_is_known():
@@ -318,6 +342,10 @@ def test_a_call_writes_out_once_and_the_arguments_that_it_has():
     assert by_name.written(("a",), {"other": "b"}) == ["a", "b"]
     assert Effects(writes=((0, "self"),), writes_condition=(1, ("c",), False)).written(("a",), {}) == []
     assert Effects(inplace=INPLACE).written((), {"input": "x", "inplace": True}) == ["x"]
+
+
+def test_a_function_of_init_writes_its_tensor_that_a_trace_passes_by_name():
+    assert effects_of(nn.init.constant_).written((), {"tensor": "w", "val": 0.5}) == ["w"]
 
 
 def test_a_node_that_calls_no_known_module_has_plain_effects():
