@@ -7,7 +7,7 @@ import functools
 import keyword
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 _VALID = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
@@ -75,7 +75,7 @@ class Namespace:
         self._used: set[str] = set()
         self._last_number: dict[str, int] = {}
 
-    def keeps(self, names: Sequence[str]) -> bool:
+    def keeps(self, names: Collection[str]) -> bool:
         """Return whether values that ask for `names` get exactly these, in any order; False after the first name."""
         distinct = set(names)
         # A digit sorts before all other characters of names, and the empty text before everything.
@@ -83,7 +83,7 @@ class Namespace:
         is_unique = len(distinct) == len(names) and not self._used
         return is_legal and is_unique and _RESERVED.keys().isdisjoint(distinct)
 
-    def take_all(self, names: Sequence[str]) -> bool:
+    def take_all(self, names: Collection[str]) -> bool:
         """Take `names`, if values that ask for them one by one get exactly these; else return False and take none."""
         if not self.keeps(names):
             return False
