@@ -18,7 +18,7 @@ from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.errors import UnknownOpcodeError
 from fxcore.node import Node
 from fxcore.node_data.distributed_types import is_reduction, reduction_source
-from fxcore.node_data.namespace import Namespace
+from fxcore.node_data.namespace import KeptByText, Namespace
 from fxcore.node_data.opaque_types import is_opaque_constant_type, opaque_source
 from fxcore.node_data.targets import qualified_name
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
@@ -53,33 +53,16 @@ def attribute_path(base: str, path: str) -> str:
     return expression
 
 
-class _KeptTexts(dict[str, Any]):
-    """Results of a function of a text, made at the first look-up. An `lru_cache` takes four times as long."""
-
-    __slots__ = ("_make",)
-
-    def __init__(self, make: Callable[[str], Any]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, text: str) -> Any:
-        if len(self) >= _MOST_TEXTS:
-            self.clear()
-        made = self[text] = self._make(text)
-        return made
-
-
-_MOST_TEXTS = 16384
-_FOLLOWS_A_DOT = _KeptTexts(lambda name: name.isidentifier() and not keyword.iskeyword(name))
+_FOLLOWS_A_DOT = KeptByText(lambda name: name.isidentifier() and not keyword.iskeyword(name))
 
 
 @functools.lru_cache(maxsize=16)
-def _paths_below(root: str) -> _KeptTexts:
+def _paths_below(root: str) -> KeptByText:
     """Return the table of the results of `attribute_path(root, path)`.
 
     The code of one model is written many times. Without this table, paths take most of the time.
     """
-    return _KeptTexts(functools.partial(attribute_path, root))
+    return KeptByText(functools.partial(attribute_path, root))
 
 
 class _ValueNames(dict[Node, str]):
