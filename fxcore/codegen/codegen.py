@@ -13,7 +13,7 @@ from typing import Any
 
 from fxcore.codegen.comments import VerboseStyle, meta_docstring, origin_comment, value_annotation
 from fxcore.codegen.globals import GeneratedGlobals
-from fxcore.codegen.statements import StatementWriter, path_of_root
+from fxcore.codegen.statements import StatementWriter
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
 from fxcore.nodes.liveness import last_readers
@@ -104,10 +104,9 @@ class CodeGen:
             sym_repr=type(self)._sym_repr,
         )
         nodes = list(nodes)
-        names = [node._name for node in nodes]
+        own = {node: node._name for node in nodes}
         # In nearly every graph, values have their own names. To create these one by one takes 1.27 times as long.
-        if self._body_transformer is None and namespace.keeps(names):
-            own = dict(zip(nodes, names, strict=True))
+        if self._body_transformer is None and namespace.keeps(own.values()):
             with suppress(KeyError):  # NameOrderError, or a value that is not among the nodes
                 return _FunctionWriter(self, Namespace(), root_module, style, verbose, record_func, own).write(nodes)
         return _FunctionWriter(self, namespace, root_module, style, verbose, record_func, None).write(nodes)
@@ -180,31 +179,31 @@ class _FunctionWriter:
 
     def _write_body(self, nodes: list[Node]) -> None:
         statement, names = self._writer.statement, self._writer.names
-        emit, note = self._texts.append, self._indices.append
+        texts, indices = self._texts, self._indices
         is_plain = self._has_known_names and self._is_single_piece and not self._style.colored
-        root = self._writer.root
-        verbose, last_reader = self._verbose, last_readers(nodes)
+        paths, last_reader, verbose = self._writer.paths, last_readers(nodes), self._verbose
         if self._record:
             self._emit(None, f"_rf = {_record('ENTER_GRAPH_PLACEHOLDER_KEY')}; _rf.__enter__()\n")
         for index, node in enumerate(nodes):
             if verbose:
                 self._comment(node, index - 1 if index else None)
-            op = node._op
+            op, args = node._op, node._args
             if op == "placeholder":
                 text, end = self._placeholder(node), ""
             elif op == "output":
                 text, end = self._output(node), "\n"
             else:
                 annotation = self._annotation(node) if verbose or node._type is not None else ""
-                args = node._args
                 # A module called with one value, in one step: 0.92 of the time for networks of layers.
-                if is_plain and op == "call_module" and len(args) == 1 and args == node._input_nodes:
+                if is_plain and op == "call_module" and len(args) == 1 and type(args[0]) is Node:
                     value = args[0]
                     if node.users and not annotation and not node._kwargs:
-                        argument, path = names[value], path_of_root(root, node._target)
-                        end = f";  {argument} = None\n" if last_reader[value] is node else "\n"
-                        emit(f"{names[node]} = {path}({argument}){end}")
-                        note(index)
+                        name, path, argument = node._name, paths[node._target], names[value]
+                        if last_reader[value] is node:
+                            texts.append(f"{name} = {path}({argument});  {argument} = None\n")
+                        else:
+                            texts.append(f"{name} = {path}({argument})\n")
+                        indices.append(index)
                         continue
                 # Before the values to free: without known names, the order of look-ups decides about them.
                 text = "" if is_plain else statement(node, annotation)
@@ -216,8 +215,8 @@ class _FunctionWriter:
                 if not node.users:
                     freed = f"{freed} = {names[node]}" if freed else names[node]
                 if is_plain:  # nearly always: one text in place of three takes 0.9 of the time
-                    emit(statement(node, annotation, f";  {freed} = None\n" if freed else "\n"))
-                    note(index)
+                    texts.append(statement(node, annotation, f";  {freed} = None\n" if freed else "\n"))
+                    indices.append(index)
                     continue
                 end = f";  {self._style.paint('dim', f'{freed} = None')}\n" if freed else "\n"
             if self._is_single_piece:

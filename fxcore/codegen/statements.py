@@ -18,7 +18,7 @@ from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.errors import UnknownOpcodeError
 from fxcore.node import Node
 from fxcore.node_data.distributed_types import is_reduction, reduction_source
-from fxcore.node_data.namespace import Namespace
+from fxcore.node_data.namespace import KeptByText, Namespace
 from fxcore.node_data.opaque_types import is_opaque_constant_type, opaque_source
 from fxcore.node_data.targets import qualified_name
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
@@ -45,21 +45,24 @@ def _complex_source(number: complex) -> str:
 
 def attribute_path(base: str, path: str) -> str:
     """Return the expression that reads the dotted `path` of `base`: `self.layer`, `getattr(self.layers, "0")`."""
-    if _follows_a_dot(path):
+    if _FOLLOWS_A_DOT[path]:
         return f"{base}.{path}"
     expression = base
     for name in path.split("."):
-        expression = f"{expression}.{name}" if _follows_a_dot(name) else f'getattr({expression}, "{name}")'
+        expression = f"{expression}.{name}" if _FOLLOWS_A_DOT[name] else f'getattr({expression}, "{name}")'
     return expression
 
 
-@functools.lru_cache(maxsize=16384)
-def _follows_a_dot(name: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name)
+_FOLLOWS_A_DOT = KeptByText(lambda name: name.isidentifier() and not keyword.iskeyword(name))
 
 
-# The code of one model is written many times. Without this cache, paths take most of the time.
-path_of_root = functools.lru_cache(maxsize=16384)(attribute_path)
+@functools.lru_cache(maxsize=16)
+def _paths_below(root: str) -> KeptByText:
+    """Return the table of the results of `attribute_path(root, path)`.
+
+    The code of one model is written many times. Without this table, paths take most of the time.
+    """
+    return KeptByText(functools.partial(attribute_path, root))
 
 
 class _ValueNames(dict[Node, str]):
@@ -88,7 +91,7 @@ class StatementWriter:
         names: dict[Node, str] | None = None,
     ) -> None:
         """`names` are the names of all values; without them, the first look-up of a value creates its name."""
-        self.root = root_module
+        self.paths = _paths_below(root_module)
         self._globals = global_names
         self._paint = paint
         self._known = _REPR_IS_SOURCE if paint is None else ()
@@ -178,7 +181,7 @@ class StatementWriter:
         op, target, args, names = node._op, node._target, node._args, self.names
         call: Any
         if op == "call_module":
-            name, call = names[node], path_of_root(self.root, target)
+            name, call = names[node], self.paths[target]
         elif op == "call_function":
             call = self._calls.get(target) or self._call_of(target)
             if type(call) is MethodType:
@@ -189,9 +192,9 @@ class StatementWriter:
         elif op == "call_method":
             name, owner, args = names[node], args[0], args[1:]
             value = names[owner] if type(owner) is Node else self.value(owner)
-            call = f"{value}.{target}" if _follows_a_dot(target) else attribute_path(value, target)
+            call = f"{value}.{target}" if _FOLLOWS_A_DOT[target] else attribute_path(value, target)
         elif op == "get_attr":
-            return f"{names[node]}{annotation} = {path_of_root(self.root, target)}{end}"
+            return f"{names[node]}{annotation} = {self.paths[target]}{end}"
         else:
             raise UnknownOpcodeError(
                 f"node: {op} {target} cannot be written as code: the opcode of {node._name!r} is none of FX's six; set "
@@ -204,7 +207,7 @@ class StatementWriter:
         texts, known = [], self._known
         for arg in args:
             kind = type(arg)
-            texts.append(names[arg] if kind is Node else repr(arg) if kind in known else self.value(arg))
+            texts.append(names[arg] if kind is Node else f"{arg!r}" if kind in known else self.value(arg))
         if type(call) is tuple:
             # Two operands in an f-string take a third of the time of str.format.
             if len(texts) == len(call) == 2:
@@ -238,7 +241,7 @@ class StatementWriter:
 
     def _getattr(self, node: Node, annotation: str) -> str:
         name, args = self.names[node], node._args
-        if len(args) == 2 and isinstance(args[1], str) and _follows_a_dot(args[1]):
+        if len(args) == 2 and isinstance(args[1], str) and _FOLLOWS_A_DOT[args[1]]:
             return f"{name}{annotation} = {self.value(args[0])}.{args[1]}"
         texts = [*map(self.value, args), *[f"{key} = {self.value(arg)}" for key, arg in node._kwargs.items()]]
         return f"{name}{annotation} = getattr({', '.join(texts)})"

@@ -116,7 +116,10 @@ def _step_down(place: _Place, name: str) -> _Place | None:
     if our_child is not None:
         return _place(their_child, our_child)
     our_child = _empty_module()
-    _install_module(ours, name, our_child)
+    if own is None:
+        _install_module(ours, name, our_child)
+    else:  # as in `copy_attributes`: code of a network of blocks takes 0.99 of the time
+        own["_modules"][name] = our_child
     return _place(their_child, our_child, vars(our_child))
 
 

@@ -7,7 +7,7 @@ import functools
 import keyword
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 _VALID = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
@@ -29,12 +29,6 @@ def reserve(name: str, obj: object) -> None:
 def snake_case(text: str) -> str:
     """Return `text` in the style of Python variables: `BatchNorm` -> `batch_norm`."""
     return _LOWER_THEN_UPPER.sub(r"_\1", text).lower()
-
-
-@functools.lru_cache(maxsize=65536)
-def parts_for_text(target: str) -> NameParts:
-    """Return the parts of `name_for_text(target)`: one look-up for the nodes of a trace."""
-    return name_parts(name_for_text(target))
 
 
 @functools.lru_cache(maxsize=16384)
@@ -61,6 +55,28 @@ def name_parts(candidate: str) -> NameParts:
     return candidate, base, None if number is None else int(number)
 
 
+class KeptByText(dict[str, Any]):
+    """Results of a function of a text, made at the first look-up. An `lru_cache` takes four times as long."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, text: str) -> Any:
+        if len(self) >= _MOST_TEXTS:
+            self.clear()
+        made = self[text] = self._make(text)
+        return made
+
+
+_MOST_TEXTS = 16384
+
+# The parts of `name_for_text(target)`: one look-up for the nodes of a trace.
+PARTS_FOR_TEXT = KeptByText(lambda target: name_parts(name_for_text(target)))
+
+
 class NameOrderError(KeyError):
     """A name depends on the order in which names are created."""
 
@@ -75,7 +91,7 @@ class Namespace:
         self._used: set[str] = set()
         self._last_number: dict[str, int] = {}
 
-    def keeps(self, names: Sequence[str]) -> bool:
+    def keeps(self, names: Collection[str]) -> bool:
         """Return whether values that ask for `names` get exactly these, in any order; False after the first name."""
         distinct = set(names)
         # A digit sorts before all other characters of names, and the empty text before everything.
@@ -83,7 +99,7 @@ class Namespace:
         is_unique = len(distinct) == len(names) and not self._used
         return is_legal and is_unique and _RESERVED.keys().isdisjoint(distinct)
 
-    def take_all(self, names: Sequence[str]) -> bool:
+    def take_all(self, names: Collection[str]) -> bool:
         """Take `names`, if values that ask for them one by one get exactly these; else return False and take none."""
         if not self.keeps(names):
             return False

@@ -11,8 +11,8 @@ from torch import nn
 from fxcore.node import NO_KWARGS, Node, set_fields
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import ModuleCall, Place, nested_call
-from fxcore.node_data.namespace import NameParts, name_parts, parts_for_text
-from fxcore.traceback import THREAD, meta_for_new_node
+from fxcore.node_data.namespace import PARTS_FOR_TEXT, NameParts, name_parts
+from fxcore.traceback import RUNNING_BLOCKS, THREAD, meta_for_new_node
 from fxcore.tracing.recorder import CONSTANT_TYPES
 
 
@@ -45,7 +45,7 @@ def _adder(tracer: Any, proxy_class: type[Any]) -> Callable[..., Any]:
         node = set_fields(new(Node), graph, take_name(wish), kind, target, args, kwargs, inputs, root._prev)
         graph._len += 1
         places[node._name] = place
-        node._meta = meta_for_new_node() if THREAD.is_preserving else call
+        node._meta = meta_for_new_node() if RUNNING_BLOCKS and THREAD.is_preserving else call
         if notes_source:
             tracer._note_source(node)
         proxy = new(proxy_class)
@@ -90,7 +90,7 @@ def fast_recording(
         if name is not None:
             wish = name_parts(name)
         elif type(target) is str:
-            wish = parts_for_text(target)
+            wish = PARTS_FOR_TEXT[target]
         elif type(target) is BuiltinFunctionType:  # an operator: to make its wish anew takes 0.1 of the time of a node
             wish = wishes.get(target) or wish_of(target)
         else:
@@ -113,6 +113,6 @@ def fast_recording(
         place = (path, kind)
         call = nested_call(tracer._module_call, f"{path}@{count}" if count else path, place)
         inputs = (args[0].node,)
-        return added("call_module", path, inputs, NO_KWARGS, inputs, parts_for_text(path), place, call)
+        return added("call_module", path, inputs, NO_KWARGS, inputs, PARTS_FOR_TEXT[path], place, call)
 
     return FastRecording(record, record_module)

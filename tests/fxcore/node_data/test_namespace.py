@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.oracle import assert_same
-from fxcore.node_data.namespace import Namespace, name_for_text, parts_for_text, snake_case
+from fxcore.node_data.namespace import PARTS_FOR_TEXT, Namespace, name_for_text, snake_case
 
 WISHES = [
     "a",
@@ -150,4 +150,4 @@ def test_names_are_not_taken_together_beside_others():
 )
 def test_a_special_method_gives_a_node_the_name_without_underscores(target, name):
     assert name_for_text(target) == name
-    assert parts_for_text(target)[0] == name.replace(".", "_")
+    assert PARTS_FOR_TEXT[target][0] == name.replace(".", "_")
