@@ -44,7 +44,33 @@ class Checkpointed(nn.Module):
 
 def test_a_redundant_condition_is_no_guard():
     assert guards_of(fxcore.symbolic_trace(Checkpointed(False), example_inputs=(X,))) == []
-    assert guards_of(fxcore.symbolic_trace(Checkpointed(True), example_inputs=(X,))) == ["is_grad_enabled()"]
+    for needed in (True, 0):  # a trace does not ask a number for its truth
+        assert guards_of(fxcore.symbolic_trace(Checkpointed(needed), example_inputs=(X,))) == ["is_grad_enabled()"]
+
+
+class CheckpointedWithout(Checkpointed):
+    def forward(self, x):
+        return x * 2 if torch.is_grad_enabled() or self.checkpoints else x
+
+
+class CheckpointedOtherwise(Checkpointed):
+    def forward(self, x):
+        return x * 2 if torch.is_grad_enabled() and not self.checkpoints else x
+
+
+@pytest.mark.parametrize(
+    ("model", "is_enabled", "guards"),
+    [
+        (CheckpointedWithout(True), False, []),
+        (CheckpointedWithout(False), False, ["not is_grad_enabled()"]),
+        (CheckpointedWithout(True), True, ["is_grad_enabled()"]),
+        (CheckpointedOtherwise(True), True, []),
+        (CheckpointedOtherwise(False), True, ["is_grad_enabled()"]),
+    ],
+)
+def test_a_condition_is_redundant_where_the_next_one_decides_alone(model, is_enabled, guards):
+    with torch.set_grad_enabled(is_enabled):
+        assert guards_of(fxcore.symbolic_trace(model, example_inputs=(X,))) == guards
 
 
 def test_a_question_that_leaves_another_condition_unread_is_a_guard():
@@ -96,9 +122,10 @@ def test_autocast_is_a_guard_with_its_device_and_dtype():
 def test_a_mode_that_the_traced_code_switches_is_no_guard(mode):
     def switched(x):
         with mode():
-            return x * 2 if torch.is_grad_enabled() else x
+            x = x * 2 if torch.is_grad_enabled() else x * torch.is_inference_mode_enabled()
+        return x + 1 if torch.is_grad_enabled() else x  # behind the block it is the mode of the call
 
-    assert guards_of(fxcore.symbolic_trace(switched, example_inputs=(X,))) == []
+    assert guards_of(fxcore.symbolic_trace(switched, example_inputs=(X,))) == ["is_grad_enabled()"]
 
 
 def test_questions_of_torch_itself_are_no_guards():
