@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from fixtures.parallel_plans import inputs, plain_collectives
 from fixtures.process_groups import fake_group, needs_fake_group
-from pytest_fxgraph.captures.collective_trace import REDUCTION, wait
+from pytest_fxgraph.captures.collective_trace import REDUCTION, collectives_noted, wait
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.step_trace import Step
 from pytest_fxgraph.captures.ways import captured
@@ -58,3 +58,10 @@ def lost(x):
 
 def test_a_lost_wait_is_no_node():
     assert not any(node.target is wait for node in graph_of(lost, torch.ones(4)).nodes)
+
+
+def test_a_collective_without_a_trace_runs_as_it_is():
+    with fake_group(size=2), collectives_noted():
+        x = torch.ones(4)
+        assert dist.all_reduce(x) is None
+        assert dist.all_reduce(x, async_op=True).wait()
