@@ -167,3 +167,16 @@ def test_a_block_in_a_user_s_module_called_guards_counts(monkeypatch):
     monkeypatch.setattr(with_a_text, "__module__", "guards")
 
     assert guards_of(with_a_text, torch.ones(3, 4)) == ["matmul(...) raises no LinAlgError or RuntimeError"]
+
+
+def test_each_line_of_the_last_statement_in_a_try_block_counts():
+    def summed(x, y):
+        try:
+            return [
+                1,
+                x + y,
+            ]
+        except RuntimeError:
+            return x
+
+    assert guards_of(summed, torch.ones(3), torch.ones(3)) == ["add(...) raises no RuntimeError"]

@@ -19,12 +19,12 @@ def test_the_values_that_are_compared_with_none():
     def compares(a, b, c, d):
         if a is None:
             return 1
-        if b["key"] is not None or c.field is None:
+        if b["key"] is not None or c.field is None or c[1, 2] is None:
             return 2
         found = [each for each in d if each is None]
         return found, a is not None
 
-    assert facts_of(compares).compared_with_none == {"a", "key", "field", "each"}
+    assert facts_of(compares).compared_with_none == {"a", "key", "field", (1, 2), "each"}
     assert facts_of(lambda a, b: a == b).compared_with_none == frozenset()
 
 
