@@ -185,7 +185,7 @@ def _asks_for_facts(function: Any) -> bool:
     name = getattr(function, "__name__", "")
     if name == "__get__":
         return "view" not in facts_of_name(f"Tensor.{getattr(function.__self__, '__name__', '')}")
-    return name in _OF_THE_OBJECT or (function_effects(function, None).asks and function is not torch.Tensor.type)
+    return name in _OF_THE_OBJECT or function_effects(function, None).asks
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

@@ -31,7 +31,13 @@ def in_place(x):
     return total * 2
 
 
-@pytest.mark.parametrize("function", [with_statistics, with_out, in_place])
+def converted(x):
+    total = torch.zeros(3)
+    total[0] = x.sum()
+    return total.type(torch.float64)
+
+
+@pytest.mark.parametrize("function", [with_statistics, with_out, in_place, converted])
 def test_a_written_tensor_has_the_values_of_the_run(function):
     graph_module = fxcore.symbolic_trace(function, example_inputs=(X,))
 
