@@ -22,7 +22,27 @@ def guards_of(function, *example):
 
 
 def test_an_index_that_python_uses_is_a_guard():
-    assert guards_of(lambda x: x * ITEMS[x.shape[0]], torch.rand(3)) == ["x.shape[0] == 3"]
+    def shifted(x):
+        return x * ITEMS[x.shape[0]] if fxcore.assume(x.sum() > 0) else x
+
+    graph = fxcore.symbolic_trace(shifted, example_inputs=torch.ones(3)).graph
+
+    assumed = {str(guard): guard.is_assumed for guard in graph.guards}
+    assert assumed == {"x.shape[0] == 3": False, "bool(x.sum() > 0)": True}
+    assert [node.name for node in graph.nodes] == ["x", "mul", "output"]
+
+
+@fxcore.wrap
+def counted(x):
+    return len(x)
+
+
+def test_a_leaf_that_only_a_guard_reads_stays_in_the_graph():
+    graph = fxcore.symbolic_trace(
+        lambda x: x * 2 if fxcore.assume(counted(x) > 2) else x, example_inputs=torch.ones(3)
+    ).graph
+
+    assert [node.name for node in graph.nodes] == ["x", "counted", "mul", "output"]
 
 
 def test_an_index_that_a_recorded_call_asks_for_is_no_guard():

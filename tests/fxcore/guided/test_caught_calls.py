@@ -59,6 +59,7 @@ def test_the_guard_names_the_line_of_the_call_and_the_code_stays():
     (guard,) = graph_module.graph.guards
 
     assert guard.source == "return x @ self.weight"
+    assert not guard.is_assumed
     assert "try" not in graph_module.code
     assert graph_module.supports(torch.ones(3, 5)) is None
 
