@@ -22,6 +22,7 @@ def test_grad_mode_is_a_guard():
     graph_module = fxcore.symbolic_trace(lambda x: x * 2 if torch.is_grad_enabled() else x, example_inputs=(X,))
 
     assert guards_of(graph_module) == ["is_grad_enabled()"]
+    assert not graph_module.graph.guards[0].is_assumed
     graph_module.check_guards(X)
     with torch.no_grad(), pytest.raises(GuardError, match=r"is_grad_enabled\(\)"):
         graph_module.check_guards(X)
