@@ -168,10 +168,15 @@ def test_a_module_s_training_is_a_guard():
     graph_module = fxcore.symbolic_trace(Dropped().eval(), example_inputs=(X,))
 
     assert guards_of(graph_module) == ["not self.training"]
+    assert not graph_module.graph.guards[0].is_assumed
     graph_module.check_guards(X)
     with pytest.raises(GuardError, match=r"not self\.training: it is False"):
         graph_module.train().check_guards(X)
     assert guards_of(fxcore.symbolic_trace(Dropped().train(), example_inputs=(X,))) == ["self.training"]
+
+
+def test_the_mode_of_a_module_that_forward_makes_is_no_guard():
+    assert guards_of(fxcore.symbolic_trace(lambda x: x * nn.Dropout(0.5).training, example_inputs=(X,))) == []
 
 
 def test_the_modes_of_several_modules_are_one_guard():
