@@ -31,13 +31,13 @@ _LONGEST_ANNOTATION = 40
 class VerboseStyle:
     """Options of verbose code: the parts to show beside the statements."""
 
-    stride: bool = False
-    device: bool = False
-    meta: bool = False
-    colored: bool = False
-    expanded_def: bool = False
-    additional_meta: Sequence[str] = ()
-    sym_repr: Callable[[Any], str] = repr
+    stride: bool
+    device: bool
+    meta: bool
+    colored: bool
+    expanded_def: bool
+    additional_meta: Sequence[str]
+    sym_repr: Callable[[Any], str]
 
     def paint(self, colour: str, text: str) -> str:
         """Return `text` in a colour if the code is coloured."""

@@ -218,7 +218,7 @@ def results_of(proxy: Any, inner: InnerGraph) -> Any:
     items = [None if value is None else proxy[index] for index, value in enumerate(inner.outputs)]
     for each in items:
         if type(each) in VALUE_PROXIES:
-            vars(each).update(is_data=True, has_contents=True)  # another branch, or another step, gives another number
+            vars(each)["is_data"] = True  # another branch, or another step, gives another number
     return pytree.tree_unflatten(items, inner.spec)
 
 

@@ -253,8 +253,6 @@ class InnerGraphs:
     def _operand(self, depth: int, proxy: ExampleProxy) -> Node:
         inner = self._running[depth - 1]
         outside = self._local(depth - 1, proxy)
-        if outside in inner.operands:
-            return inner.operands[outside][0]
         if outside is not proxy.node:
             flags = proxy.is_data, proxy.has_contents, proxy.other
             proxy = proxy_of(self._tracer, outside, proxy.example, *flags)

@@ -183,7 +183,7 @@ class ExampleProxy(RecordingProxy):
 
     def __contains__(self, item: object) -> bool:
         if isinstance(self.example, (list, tuple)):
-            return any(each is item or bool(each == item) for each in self._items(None))
+            return any(bool(each == item) for each in self._items(None))
         return bool(self.tracer.create_proxy("call_function", operator.contains, (self, item), {}))
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -103,10 +103,10 @@ def compiled_functions_inlined() -> Iterator[None]:
 
 @contextmanager
 def _record_fork(
-    tracer: Any, original: Callable[..., Any], devices: Any = None, enabled: bool = True, *args: Any, **kwargs: Any
+    tracer: Any, original: Callable[..., Any], devices: Any = None, enabled: bool = True, **kwargs: Any
 ) -> Iterator[None]:
     """Let nodes save and restore the state of torch's CPU generator."""
-    with original(devices, enabled, *args, **kwargs):
+    with original(devices, enabled, **kwargs):
         if not enabled:
             yield
             return

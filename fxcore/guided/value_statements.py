@@ -123,6 +123,6 @@ def statement_lines(file: str, line: int) -> range:
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
             bodies = [each for name in _BODIES for each in getattr(node, name, ())]
             end = min((each.lineno for each in bodies if hasattr(each, "lineno")), default=0)
-            lines = range(node.lineno, max(end, node.lineno + 1) if bodies else (node.end_lineno or line) + 1)
+            lines = range(node.lineno, end if bodies else (node.end_lineno or line) + 1)
             found = lines if line in lines else found
     return found

@@ -112,6 +112,11 @@ class WrittenTensors:
 
     def _replace(self, tensor: torch.Tensor) -> None:
         memory = _memory_of(tensor)
+        if tensor.layout is not torch.strided:
+            raise TraceError(
+                f"a sparse tensor without a proxy is written{self._tracer._place()}, and later calls that read it "
+                "cannot be told\nWrite into a dense tensor, or make the sparse tensor from an input"
+            )
         if memory == 0 or memory in self._whole:
             return
         if self._mode is None and _count_of_modes() != self._outer_modes:
@@ -170,7 +175,7 @@ def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
     while found:
         value = found.pop(0)
         if type(value) in (tuple, list):
-            found[:0] = value
+            found = [*value, *found]
         elif type(value) in ORDINARY:
             yield value
 
@@ -180,7 +185,7 @@ def _asks_for_facts(function: Any) -> bool:
     name = getattr(function, "__name__", "")
     if name == "__get__":
         return "view" not in facts_of_name(f"Tensor.{getattr(function.__self__, '__name__', '')}")
-    return name in _OF_THE_OBJECT or (function_effects(function, None).asks and function is not torch.Tensor.type)
+    return name in _OF_THE_OBJECT or function_effects(function, None).asks
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

@@ -197,7 +197,7 @@ def is_redundant_condition(frame: FrameType, answer: bool) -> bool:
         return False
     truth: Any = _LOST
     for item in operand:
-        truth = not truth if item.opname == "UNARY_NOT" and truth is not _LOST else _loaded(item, truth, frame)
+        truth = _loaded(item, truth, frame)
     if not isinstance(truth, bool):
         return False
     is_taken = ("TRUE" in second.opname) is truth
@@ -215,7 +215,7 @@ def _second_condition(
     for index, item in enumerate(following[1:], start=1):
         if _jumps_by_truth(item):
             return following[0], tuple(following[1:index]), item
-        if item.opname != "UNARY_NOT" and not item.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR")):
+        if not item.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR")):  # `not` is in the jump
             break
     return following[0], (), None
 

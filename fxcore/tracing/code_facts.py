@@ -201,13 +201,9 @@ def _is_index(key: dis.Instruction | None, operation: dis.Instruction | None) ->
     return bool(operation.opname == "BINARY_SUBSCR" or operation.argrepr == "[]")
 
 
+@functools.lru_cache(maxsize=1024)
 def stored_names(code: CodeType, offset: int) -> tuple[Any, ...]:
     """Return the names that the results of the instruction at an offset are stored in: `a, b = ...`, `for a in ...`."""
-    return _stored_names(code, offset)
-
-
-@functools.lru_cache(maxsize=1024)
-def _stored_names(code: CodeType, offset: int) -> tuple[Any, ...]:
     stores = itertools.takewhile(lambda item: item.opname.startswith("STORE_"), instructions_from(code, offset)[1:])
     found: list[Any] = []
     for item in stores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -570,3 +571,13 @@ def test_frames_that_were_left_for_other_reasons_are_equal():
 
     assert SkippedFrame(place, "graph break", "one") == SkippedFrame(place, "graph break", "other")
     assert SkippedFrame(place, "graph break", "one") != SkippedFrame(place, "skipped", "one")
+
+
+@pytest.mark.parametrize(("count", "last"), [(0, []), (20, ["19"]), (21, ["and 1 more"]), (30, ["and 10 more"])])
+def test_twenty_findings_are_told_and_others_counted(count, last):
+    told = Findings(
+        [SimpleNamespace(lines=lambda number=number: [str(number)]) for number in range(count)]
+    ).explanation()
+
+    assert told[-1:] == last
+    assert told[:20] == [str(number) for number in range(min(count, 20))]

@@ -1,9 +1,12 @@
 """Kernels under the less common settings and inputs of Inductor."""
 
+import operator
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from pytest_fxgraph import assert_graph_matches_golden, capture
-from pytest_fxgraph.captures.inductor_internals import in_order
+from pytest_fxgraph.captures.inductor_internals import _operator, _run_pass, in_order
 from pytest_fxgraph.errors import CaptureError
 
 X = torch.rand(4, 8)
@@ -124,6 +127,38 @@ with config.patch(max_autotune=True, freezing=True):
     found = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
     assert found.stdout.startswith("kernel: "), found.stdout
     assert "missing" not in found.stdout or "or turn max_autotune off" in found.stdout
+
+
+def test_a_pass_is_told_only_where_it_runs_on_the_graph_of_the_phase():
+    told = []
+    graph, inner = object(), object()
+    for running, of_pass in (([], graph), ([("post_grad", graph)], inner), ([("post_grad", graph)], graph)):
+        observer = SimpleNamespace(gm=of_pass, passname="fuse")
+        assert _run_pass(observer, lambda observer, run: "changed", running, lambda *step: told.append(step), None)
+
+    assert told == [("post_grad", "fuse", graph)]
+
+
+def made_by_a_pass(number):
+    def inner():
+        return number
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "name"),
+    [
+        ("get_attr", "weight", "constant"),
+        ("call_function", torch.ops.aten.add.Tensor, "aten.add.Tensor"),
+        ("call_function", torch.ops.aten.add, "aten.add"),
+        ("call_function", torch.ops.higher_order.cond, "higher_order.cond"),
+        ("call_function", partial(made_by_a_pass(1)), "lowering.made_by_a_pass"),
+        ("call_function", operator.getitem, "operator.getitem"),
+    ],
+)
+def test_the_operator_of_a_node_has_a_name_in_kernels(op, target, name):
+    assert _operator(SimpleNamespace(op=op, target=target)) == name
 
 
 def test_nodes_behind_their_readers_are_put_in_order():

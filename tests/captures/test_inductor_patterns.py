@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_fxgraph.captures.inductor_patterns import joint_graph_patterns, patterns_of
+from pytest_fxgraph.captures.inductor_patterns import InductorPattern, joint_graph_patterns, patterns_of
 from pytest_fxgraph.equivalence.check import GraphCall
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.transform import rule_check
@@ -40,6 +40,19 @@ def test_torchs_patterns_have_their_functions_and_example_inputs(patterns):
     assert query.abs().sum() > 0, "the examples have values"
     assert isinstance(scale, (float, torch.Tensor))
     assert any("bmm" in operator or "expand" in operator or "view" in operator for operator in attention.operators)
+
+
+def test_arguments_of_a_pattern_have_values_of_every_dtype_and_draw_nothing_out():
+    def search(mask, index, count, scale, dropout_p):
+        raise NotImplementedError
+
+    empty = torch.empty(64, dtype=torch.bool), torch.empty(64, dtype=torch.int64), 3
+    pattern = InductorPattern("a", (), None, search, None, empty, {"dropout_p": 0.5, "scale": 2.0})
+
+    mask, index, *others = pattern.arguments()
+    assert 0 < mask.sum() < 64
+    assert len(index.unique()) > 2
+    assert others == [3, 2.0, 0.0]
 
 
 def test_a_pattern_by_hand_has_its_operators_and_no_functions(patterns):

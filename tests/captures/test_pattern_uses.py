@@ -173,6 +173,11 @@ def test_expressions_of_several_outputs_lists_and_any_arguments_are_explained():
         expressions.MultiOutputPattern(outputs),
         expressions.CallFunction(aten.cat.default, parts),
         expressions.CallFunctionVarArgs(aten.exp.default),
+        expressions.CallFunction(
+            aten.mul.Tensor,
+            expressions.CallFunction(aten.add.Tensor, expressions.Arg(), expressions.Arg()),
+            expressions.CallFunction(aten.relu.default, expressions.Arg()),
+        ),
     ):
 
         @expressions.register_graph_pattern(pattern, pass_dict=made)
@@ -181,12 +186,14 @@ def test_expressions_of_several_outputs_lists_and_any_arguments_are_explained():
 
     def model(x, y):
         relu = x.relu()
-        return relu.cos(), relu.tan(), aten.cat.default([x.relu(), y.neg()], 0), y.exp()
+        return relu.cos(), relu.tan(), aten.cat.default([x.relu(), y.neg()], 0), y.exp(), (x + y) * y.neg()
 
-    several, joined, any_arguments = uses_in(model, PAIR, made)
+    several, joined, any_arguments, product = uses_in(model, PAIR, made)
     assert "nothing that reads the same values is aten.sin.default" in several.nearest.reasons[0]
     assert "the pattern has aten.relu.default, and here is aten.neg.default" in joined.nearest.reasons[0]
     assert len(any_arguments.fired) == 1
+    (reason,) = product.nearest.reasons  # nothing about the operands of add, which may stand in any order
+    assert "the pattern has aten.relu.default, and here is aten.neg.default" in reason
     assert any_arguments.name.endswith("any_arguments_are_explained.handler")
 
 

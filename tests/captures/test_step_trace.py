@@ -126,3 +126,17 @@ def test_the_local_part_of_an_output_is_behind_its_wait_and_its_placement():
     assert local_part(3) == 3
     parameter = nn.Parameter(tensor)
     assert local_part(parameter) is parameter
+
+
+class Wrapper(torch.Tensor):
+    """A tensor of a class of its own, with parts or without."""
+
+
+def test_the_part_of_this_rank_is_inside_a_distributed_tensor_and_behind_a_wait():
+    plain, unknown, sharded, awaited = torch.ones(2), *(torch.ones(2).as_subclass(Wrapper) for _ in range(3))
+    sharded._local_tensor = plain
+    awaited.trigger_wait = lambda: sharded
+
+    assert local_part(3) == 3
+    assert local_part(unknown) is unknown
+    assert local_part(plain) is local_part(sharded) is local_part(awaited) is plain

@@ -219,3 +219,15 @@ def test_reading_an_archive_leaves_the_environment_as_it_was(tmp_path, monkeypat
     loaded_program(archives.saved(tmp_path / "model.pt2"))
 
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(("error", "reason"), [(ValueError("no zip\nat 3"), "no zip"), (MemoryError(), "MemoryError")])
+def test_an_archive_that_torch_does_not_load_is_refused_with_the_first_line_of_the_reason(monkeypatch, error, reason):
+    def load(path):
+        raise error
+
+    monkeypatch.setattr("pytest_fxgraph.captures.subjects.check_archive", lambda *given, **options: None)
+    monkeypatch.setattr(torch.export, "load", load)
+
+    with pytest.raises(ArchiveError, match=rf"cannot read a.pt2: torch .* does not load it: {reason}; load it by the"):
+        loaded_program("a.pt2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections import OrderedDict
 
 import pytest
@@ -119,6 +120,7 @@ def test_an_unflattened_program_is_taken_with_its_modules(program):
 
     assert [node.target for node in ours.graph.nodes if node.op == "call_module"] == ["inner", "tied"]
     assert ours.inner is unflattened.inner
+    assert [*inspect.signature(ours.forward).parameters] == [*inspect.signature(program.module().forward).parameters]
     expected = everything_of(unflattened)
     for module in (ours, interop.to_torch(ours)):
         torch.testing.assert_close(everything_of(module), expected, rtol=0, atol=0)

@@ -26,6 +26,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from pytest_fxgraph import capture, check_transform
+from pytest_fxgraph.captures.inductor_context import run_inductor_pass
 from pytest_fxgraph.errors import MismatchError, SubjectError, VacuousCheckError
 from pytest_fxgraph.report.text import headline
 
@@ -445,3 +446,18 @@ def test_a_capture_of_several_graphs_is_refused():
 
     with pytest.raises(SubjectError, match=r"a capture with 2 graphs is no subject for a transform; hand over one"):
         check_transform(post_grad.remove_noop_ops, capture(broken, (X,)), (X,))
+
+
+def test_a_pass_gets_the_arguments_that_its_parameters_name():
+    found = []
+    with FakeTensorMode():
+        x = torch.ones(2)
+
+    def step(gm, graph, inner: torch.fx.Graph, is_inference, example_inputs, more=3):
+        found.extend([gm, graph, inner, is_inference, example_inputs, more])
+
+    given = torch.fx.symbolic_trace(torch.nn.ReLU())
+    next(iter(given.graph.nodes)).meta["val"] = x
+
+    assert run_inductor_pass(step, given, "step") is given
+    assert found == [given, given.graph, given.graph, True, [x], 3]

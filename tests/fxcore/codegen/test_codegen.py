@@ -118,7 +118,8 @@ def test_every_option_of_verbose_code_is_torch_fx_s(monkeypatch):
             {"additional_meta": ["seq"]},
         ]
         codes = [module.graph.python_code("self", verbose=True, **chosen).src for chosen in options]
-        return codes, module.graph.python_code("self", record_func=True).src
+        recording = module.graph.python_code("self", record_func=True)
+        return codes, recording.src, recording._lineno_map
 
     assert_same(sights)
 

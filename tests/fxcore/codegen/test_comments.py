@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -15,6 +16,8 @@ def test_the_innermost_frame_of_a_stack_is_found():
     stack = 'File "a.py", line 1, in outer\n    inner()\n  File "b.py", line 22, in inner\n    return x + 1\n'
 
     assert innermost_frame(stack) == ("b.py", "22", "inner", "return x + 1")
+    assert innermost_frame(stack, lambda file, name, code: (name, code) == ("outer", "inner()")).file == "a.py"
+    assert innermost_frame('no frame\nFile "a.py", line 1, in without_code') is None
     assert innermost_frame("") is None
     assert innermost_frame(None) is None
 
@@ -27,7 +30,7 @@ def test_annotations_and_comments_are_torch_fx_s():
             node.meta["val"] = value
         _, relu, add, mul, *_ = graph.nodes
         relu.stack_trace = add.stack_trace = 'File "m.py", line 1, in f\n    x = 1'
-        mul.meta["custom"] = {"stage": "a" * 60, "n": 1}
+        mul.meta["custom"] = {"stage": "a" * 60, "n": 1, "whole": "b" * 40, "cut": "c" * 41}
         return graph.python_code("self", verbose=True, include_stride=True).src
 
     assert_same(code)
@@ -60,9 +63,10 @@ def test_a_symbolic_size_is_written_by_the_style():
     x = graph.placeholder("x")
     x.meta["val"] = ShapeEnv().create_unbacked_symint()
 
-    assert VerboseStyle().paint("red", "plain") == "plain"
-    assert value_annotation(x, VerboseStyle()) == f': "Sym({x.meta["val"]!r})"'
-    assert value_annotation(x, VerboseStyle(sym_repr=lambda size: "n")) == ': "Sym(n)"'
+    plain = VerboseStyle(False, False, False, False, False, (), repr)
+    assert plain.paint("red", "plain") == "plain"
+    assert value_annotation(x, plain) == f': "Sym({x.meta["val"]!r})"'
+    assert value_annotation(x, replace(plain, sym_repr=lambda size: "n")) == ': "Sym(n)"'
 
 
 def test_all_metadata_is_listed_in_a_string_statement():

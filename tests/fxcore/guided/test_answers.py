@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import warnings
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import GuardError
-from fxcore.guided.answers import Messages, has_marks
+from fxcore.guided.answers import Messages, ValueNumbers, has_marks
 
 ITEMS = [1.0, 2.0, 3.0, 4.0]
 
@@ -22,7 +23,27 @@ def guards_of(function, *example):
 
 
 def test_an_index_that_python_uses_is_a_guard():
-    assert guards_of(lambda x: x * ITEMS[x.shape[0]], torch.rand(3)) == ["x.shape[0] == 3"]
+    def shifted(x):
+        return x * ITEMS[x.shape[0]] if fxcore.assume(x.sum() > 0) else x
+
+    graph = fxcore.symbolic_trace(shifted, example_inputs=torch.ones(3)).graph
+
+    assumed = {str(guard): guard.is_assumed for guard in graph.guards}
+    assert assumed == {"x.shape[0] == 3": False, "bool(x.sum() > 0)": True}
+    assert [node.name for node in graph.nodes] == ["x", "mul", "output"]
+
+
+@fxcore.wrap
+def counted(x):
+    return len(x)
+
+
+def test_a_leaf_that_only_a_guard_reads_stays_in_the_graph():
+    graph = fxcore.symbolic_trace(
+        lambda x: x * 2 if fxcore.assume(counted(x) > 2) else x, example_inputs=torch.ones(3)
+    ).graph
+
+    assert [node.name for node in graph.nodes] == ["x", "counted", "mul", "output"]
 
 
 def test_an_index_that_a_recorded_call_asks_for_is_no_guard():
@@ -292,6 +313,42 @@ def test_random_numbers_are_never_equal():
         return x * (2 if fxcore.assume(torch.rand(()) >= 0) and fxcore.assume(torch.rand(()) >= 0) else 1)
 
     assert len(fxcore.symbolic_trace(drawn, example_inputs=(X,)).graph.guards) == 2
+
+
+def test_equal_reads_have_one_number_until_a_call_changes_what_they_read():
+    graph = fxcore.Graph()
+    x, n = graph.placeholder("x"), graph.placeholder("n")
+    reads = {
+        "a size": lambda: graph.call_method("size", (x, 0)),
+        "the shape": lambda: graph.call_function(getattr, (x, "shape")),
+        "a number of the contents": lambda: graph.call_method("item", (x,)),
+        "a sum of numbers": lambda: graph.call_function(operator.add, (n, 1)),
+        "a tensor": lambda: graph.call_function(torch.relu, (x,)),
+    }
+    changes = [
+        lambda: n,
+        lambda: graph.call_function(torch.rand, ((),)),
+        lambda: graph.call_method("add_", (x, 1)),
+        lambda: graph.call_method("unsqueeze_", (x, 0)),
+        lambda: graph.call_function(setattr, (x, "name", 1)),
+        lambda: graph.call_function(operator.setitem, (x, 0, 1)),
+        lambda: graph.call_method("append", (x, 1)),
+    ]
+    nodes = [[read() for read in reads.values()] for change in changes if change()]
+    numbers = ValueNumbers(graph, {n, *(node for row in nodes for node in (row[0], row[2], row[3]))})
+
+    found = {}
+    for name, column in zip(reads, zip(*nodes, strict=True), strict=True):
+        given = [numbers.number_of(node) for node in column]
+        found[name] = [given.index(each) for each in given]
+    assert found == {
+        "a size": [0, 0, 0, 3, 4, 5, 6],
+        "the shape": [0, 0, 0, 3, 4, 5, 6],
+        "a number of the contents": [0, 0, 2, 3, 4, 5, 6],
+        "a sum of numbers": [0] * 7,
+        "a tensor": [0, 1, 2, 3, 4, 5, 6],
+    }
+    assert numbers.number_of(n) is n
 
 
 class Recording:

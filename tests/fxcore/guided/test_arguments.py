@@ -59,3 +59,12 @@ def test_a_container_keeps_its_type_and_gets_the_values_of_the_example(container
 def test_a_proxy_is_found_in_items_and_attributes(holder):
     assert holds_proxies(holder(Proxy(Graph().placeholder("x"))))
     assert not holds_proxies(holder(1))
+
+
+def test_a_search_for_proxies_ends_in_a_circle_and_leaves_out_modules():
+    module, circle = torch.nn.Module(), [1]
+    module.kept = Proxy(Graph().placeholder("x"))
+    circle.append(circle)
+
+    assert not holds_proxies([circle, module, {"kind": Batch}])
+    assert holds_proxies([circle, module.kept])

@@ -191,15 +191,17 @@ def test_a_tensor_in_a_container_is_written():
     assert model.pair[0].tolist() == [5, 7]
 
 
-def test_a_buffer_that_was_written_in_place_and_put_back_is_written_once():
+def test_a_tensor_that_was_written_in_place_and_put_back_is_written_once():
     def run(model, x):
         buffer = model.buffer
         buffer += x
         model.buffer = buffer
+        model.pair[0] += x
 
     model, graph_module = traced(run)
 
     graph_module(torch.ones(2))
 
-    assert model.buffer.tolist() == [1, 1]
+    assert model.buffer.tolist() == model.pair[0].tolist() == [1, 1]
     assert not graph_module.graph.find_nodes(op="call_method", target="copy_")
+    assert graph_module.graph.guards.notes == ()

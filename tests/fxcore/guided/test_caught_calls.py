@@ -59,6 +59,7 @@ def test_the_guard_names_the_line_of_the_call_and_the_code_stays():
     (guard,) = graph_module.graph.guards
 
     assert guard.source == "return x @ self.weight"
+    assert not guard.is_assumed
     assert "try" not in graph_module.code
     assert graph_module.supports(torch.ones(3, 5)) is None
 
@@ -167,3 +168,16 @@ def test_a_block_in_a_user_s_module_called_guards_counts(monkeypatch):
     monkeypatch.setattr(with_a_text, "__module__", "guards")
 
     assert guards_of(with_a_text, torch.ones(3, 4)) == ["matmul(...) raises no LinAlgError or RuntimeError"]
+
+
+def test_each_line_of_the_last_statement_in_a_try_block_counts():
+    def summed(x, y):
+        try:
+            return [
+                1,
+                x + y,
+            ]
+        except RuntimeError:
+            return x
+
+    assert guards_of(summed, torch.ones(3), torch.ones(3)) == ["add(...) raises no RuntimeError"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import math
 import operator
 import pickle
@@ -432,17 +433,18 @@ def test_moving_a_part_of_the_model_leaves_its_parameters():
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layer = nn.Linear(2, 2)
+            self.part = nn.Sequential(nn.Linear(2, 2))
 
         def forward(self, x):
-            self.layer.to(x.device)
-            return self.layer(x)
+            self.part._apply(lambda tensor: moved.write(f"{tuple(tensor.shape)};") and tensor.to(x.device))
+            return self.part(x)
 
-    model = Net()
+    moved, model = io.StringIO(), Net()
 
-    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(3, 2))
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(3, 2), verify=False)
 
-    assert type(model.layer.weight.data) is torch.Tensor
+    assert moved.getvalue() == "(2, 2);(2,);"
+    assert type(model.part[0].weight.data) is torch.Tensor
     assert_agrees(model, graph_module, torch.rand(4, 2))
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fxcore.errors import TraceError
-from fxcore.guided.failures import explained
+from fxcore.guided.failures import CaughtErrors, explained
 
 X = torch.ones(2)
 
@@ -45,3 +45,19 @@ def test_an_error_with_a_line_of_the_user_is_told_with_that_line():
 
     assert 'raise ValueError("too deep")' in str(told).splitlines()[0]
     assert "def doubled" not in str(told)
+
+
+def test_an_error_that_the_users_code_caught_is_refused_behind_one_that_torch_caught():
+    caught = CaughtErrors({"other.py:1": True, "test_failures.py:2": False})
+    caught.note(ValueError("caught in C"))
+    try:
+        raise ValueError("too deep")
+    except ValueError as error:
+        caught.note(error)
+        line = error.__traceback__.tb_lineno
+
+    with pytest.raises(TraceError, match=rf"the traced code catches ValueError: too deep at .*test_failures.py:{line}"):
+        caught.refuse_caught()
+    caught.forget_since(1)
+    caught.refuse_caught()
+    assert len(caught) == 1

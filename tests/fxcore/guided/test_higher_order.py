@@ -23,7 +23,7 @@ import fxcore
 from fxcore import interop
 from fxcore.errors import GuardError, TraceError
 from fxcore.guided import transforms
-from fxcore.guided.higher_order import _takes_operands
+from fxcore.guided.higher_order import _takes_operands, operators_called_in_python
 
 switch = getattr(torch._higher_order_ops, "switch", None)
 HIGHER_ORDER = torch.ops.higher_order
@@ -384,8 +384,13 @@ def test_a_leaf_with_parameters_in_a_branch_is_refused():
         def forward(self, x):
             return torch.cond(x.sum() > 0, self.block, lambda x: x + 1, (x,))
 
+    x = torch.rand(3, 4)
     with pytest.raises(TraceError, match=r"the module 'block' is a leaf.*\n.*Leave it out of leaf_modules"):
-        fxcore.symbolic_trace(Holder(), example_inputs=torch.rand(3, 4), leaf_modules=[Block])
+        fxcore.symbolic_trace(Holder(), example_inputs=x, leaf_modules=[Block])
+
+    branch = fxcore.symbolic_trace(Holder(), example_inputs=x).true_graph_0
+    names = [node.name for node in branch.graph.nodes]
+    assert names == ["x", "block_layer_weight", "block_layer_bias", "linear", "output"]
 
 
 # Loops
@@ -723,6 +728,32 @@ def test_an_operator_in_a_leaf_runs_without_dynamo_while_a_trace_runs():
     assert torch.equal(compiled(example), example.sin())
 
 
+class Marked(torch.Tensor):
+    """A tensor with a class of its own, which torch's dispatcher serves."""
+
+
+def test_operators_run_in_python_on_the_tensors_themselves():
+    seen = []
+
+    def doubled(x, count):
+        seen.append(type(x))
+        return x * 2, count + 1
+
+    x = torch.arange(6.0, requires_grad=True).reshape(3, 2)
+    with operators_called_in_python():
+        looped = while_loop(lambda x, count: count < 2, doubled, (x, torch.tensor(0)))
+        mapped = map_rows(lambda row, more: row + more, x, x[2])
+        carry, rows = scan(lambda carry, row: (carry + row, carry * row), x[0], x)
+        chosen = torch.cond(x.sum() > 0, torch.neg, torch.sin, (x.detach().as_subclass(Marked),))
+
+    assert seen == [torch.Tensor] * 2
+    assert [each.tolist() for each in looped] == [(x * 4).tolist(), 2]
+    assert mapped.tolist() == (x + x[2]).tolist()
+    assert [carry.tolist(), rows.tolist()] == [[6, 10], [[0, 1], [0, 6], [8, 25]]]
+    assert torch.equal(chosen, -x)
+    assert type(chosen) is Marked
+
+
 class Switches(Layers):
     def forward(self, x, index):
         return switch(index, (torch.sin, lambda x: self.up(x), lambda x: self.down(x) * 2), (x,)) + 1
@@ -887,8 +918,13 @@ def test_a_number_that_a_branch_returns_is_another_in_another_branch():
     assert guards_of(graph_module) == []
     assert torch.equal(graph_module(torch.ones(3)), torch.full((3,), 4.0))
     assert torch.equal(graph_module(-torch.ones(4)), torch.full((4,), -4.0))
-    with pytest.raises(TraceError, match="cannot be used as inputs to control flow"):
-        fxcore.symbolic_trace(lambda x: x if count_of(x) > 3 else -x, example_inputs=torch.ones(3))
+
+    def with_count(x):
+        return torch.cond(x.shape[0] > 2, lambda x: (x * 2, x.shape[0] + 1), lambda x: (x * 3, x.shape[0]), (x,))
+
+    for function in (lambda x: x if count_of(x) > 3 else -x, lambda x: x if with_count(x)[1] > 3 else -x):
+        with pytest.raises(TraceError, match="cannot be used as inputs to control flow"):
+            fxcore.symbolic_trace(function, example_inputs=torch.ones(3))
 
 
 def test_the_error_of_a_branch_that_the_example_takes_is_raised_as_it_is():

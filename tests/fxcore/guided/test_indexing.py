@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.guided.indexing import is_indexing
 
 
 class Table(nn.Module):
@@ -86,3 +87,23 @@ def test_a_trace_leaves_no_tensor_a_sequence_to_torch():
     fxcore.symbolic_trace(Sliced(), example_inputs=torch.rand(2, 3))
 
     assert torch.tensor([number, number]).tolist() == [2.0, 2.0]
+
+
+def test_the_instructions_that_read_write_or_delete_an_item():
+    def reads(items, i):
+        return items[i]
+
+    def writes(items, i):
+        items[i] = 0
+
+    def deletes(items, i):
+        del items[i]
+
+    def adds(items, i):
+        return items + i
+
+    def indexing_instructions(function):
+        code = function.__code__
+        return sum(is_indexing(code, offset) for offset in range(-1, len(code.co_code) + 1))
+
+    assert [*map(indexing_instructions, (reads, writes, deletes, adds))] == [1, 1, 1, 0]

@@ -370,6 +370,7 @@ ASKED_TYPES = {
         lambda x: x * 2 if type(x) is torch.Tensor else x,
         *(X, nn.Parameter(X.clone()), ["type(x) is torch.Tensor"]),
     ),
+    "the class of a number": (lambda x: X * x if x.__class__ is int else X + x, 2, 2.0, ["type(x) is int"]),
     "dtype": (lambda x: x * 2 if x.dtype == torch.float32 else x, X, X.double(), ["x.dtype == torch.float32"]),
     "requires_grad": (
         lambda x: x * 2 if x.requires_grad else x,

@@ -77,7 +77,11 @@ def test_a_path_without_module_is_refused_with_the_nearest_ones():
 
 
 def test_the_call_of_the_whole_model_and_no_other_node_has_the_reason():
-    graph_module = fxcore.symbolic_trace(Gate(), leaf_modules="auto", example_inputs=torch.ones(3))
+    class OfModels(Gate):
+        def forward(self, model):  # an input with the name of the leaf
+            return super().forward(model)
+
+    graph_module = fxcore.symbolic_trace(OfModels(), leaf_modules="auto", example_inputs=torch.ones(3))
 
     reasons = [node.meta.get("leaf_reason", "") for node in graph_module.graph.nodes]
     assert [bool(reason) for reason in reasons] == [False, True, False]

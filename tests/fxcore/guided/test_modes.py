@@ -22,6 +22,7 @@ def test_grad_mode_is_a_guard():
     graph_module = fxcore.symbolic_trace(lambda x: x * 2 if torch.is_grad_enabled() else x, example_inputs=(X,))
 
     assert guards_of(graph_module) == ["is_grad_enabled()"]
+    assert not graph_module.graph.guards[0].is_assumed
     graph_module.check_guards(X)
     with torch.no_grad(), pytest.raises(GuardError, match=r"is_grad_enabled\(\)"):
         graph_module.check_guards(X)
@@ -44,7 +45,33 @@ class Checkpointed(nn.Module):
 
 def test_a_redundant_condition_is_no_guard():
     assert guards_of(fxcore.symbolic_trace(Checkpointed(False), example_inputs=(X,))) == []
-    assert guards_of(fxcore.symbolic_trace(Checkpointed(True), example_inputs=(X,))) == ["is_grad_enabled()"]
+    for needed in (True, 0):  # a trace does not ask a number for its truth
+        assert guards_of(fxcore.symbolic_trace(Checkpointed(needed), example_inputs=(X,))) == ["is_grad_enabled()"]
+
+
+class CheckpointedWithout(Checkpointed):
+    def forward(self, x):
+        return x * 2 if torch.is_grad_enabled() or self.checkpoints else x
+
+
+class CheckpointedOtherwise(Checkpointed):
+    def forward(self, x):
+        return x * 2 if torch.is_grad_enabled() and not self.checkpoints else x
+
+
+@pytest.mark.parametrize(
+    ("model", "is_enabled", "guards"),
+    [
+        (CheckpointedWithout(True), False, []),
+        (CheckpointedWithout(False), False, ["not is_grad_enabled()"]),
+        (CheckpointedWithout(True), True, ["is_grad_enabled()"]),
+        (CheckpointedOtherwise(True), True, []),
+        (CheckpointedOtherwise(False), True, ["is_grad_enabled()"]),
+    ],
+)
+def test_a_condition_is_redundant_where_the_next_one_decides_alone(model, is_enabled, guards):
+    with torch.set_grad_enabled(is_enabled):
+        assert guards_of(fxcore.symbolic_trace(model, example_inputs=(X,))) == guards
 
 
 def test_a_question_that_leaves_another_condition_unread_is_a_guard():
@@ -96,9 +123,10 @@ def test_autocast_is_a_guard_with_its_device_and_dtype():
 def test_a_mode_that_the_traced_code_switches_is_no_guard(mode):
     def switched(x):
         with mode():
-            return x * 2 if torch.is_grad_enabled() else x
+            x = x * 2 if torch.is_grad_enabled() else x * torch.is_inference_mode_enabled()
+        return x + 1 if torch.is_grad_enabled() else x  # behind the block it is the mode of the call
 
-    assert guards_of(fxcore.symbolic_trace(switched, example_inputs=(X,))) == []
+    assert guards_of(fxcore.symbolic_trace(switched, example_inputs=(X,))) == ["is_grad_enabled()"]
 
 
 def test_questions_of_torch_itself_are_no_guards():
@@ -140,10 +168,15 @@ def test_a_module_s_training_is_a_guard():
     graph_module = fxcore.symbolic_trace(Dropped().eval(), example_inputs=(X,))
 
     assert guards_of(graph_module) == ["not self.training"]
+    assert not graph_module.graph.guards[0].is_assumed
     graph_module.check_guards(X)
     with pytest.raises(GuardError, match=r"not self\.training: it is False"):
         graph_module.train().check_guards(X)
     assert guards_of(fxcore.symbolic_trace(Dropped().train(), example_inputs=(X,))) == ["self.training"]
+
+
+def test_the_mode_of_a_module_that_forward_makes_is_no_guard():
+    assert guards_of(fxcore.symbolic_trace(lambda x: x * nn.Dropout(0.5).training, example_inputs=(X,))) == []
 
 
 def test_the_modes_of_several_modules_are_one_guard():

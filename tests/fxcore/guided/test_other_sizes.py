@@ -29,6 +29,7 @@ CONTENTS = {
     "weights of a count": lambda edges: torch.bincount(torch.tensor([0, 1, 2, 0, 1]), edges[0].float()).shape[0],
     "repeats by a number": lambda edges: edges.repeat_interleave(2, 0).shape[0],
     "one argument of three": lambda edges: torch.where(edges > 0, edges, 1).shape[0],
+    "beside a leaf": lambda edges: doubled(edges[:, edges[0] > 0]).shape[0],
     "a selection of the sizes alone": lambda edges: edges.masked_select(torch.eye(edges.shape[1])[:2] > 0).shape[0],
 }
 
@@ -68,6 +69,7 @@ DECIDED = {
     "the largest count": lambda edges: edges[0].bincount().shape[0],
     "parts": lambda edges: len(edges[:, edges[0] > 0].unbind(1)),
     "a method of sizes": lambda edges: edges[edges > 0].shape.numel(),
+    "a leaf": lambda edges: doubled(edges[:, edges[0] > 0]).shape[1],
     "a comparison of shapes": lambda edges: edges[edges > 0].shape == edges.shape,
 }
 

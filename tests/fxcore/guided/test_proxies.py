@@ -74,6 +74,14 @@ def warned(x):
     return x * 2
 
 
+def with_a_size_of_four(x):
+    return x * 2 if 4 in x.shape else x
+
+
+def of_a_turned_array(x):
+    return x * int(x.numpy().T.shape[0])
+
+
 def asked_for_memory_of_cuda(x):
     return x * 2 if hasattr(x, "__cuda_array_interface__") else x * 3
 
@@ -93,6 +101,8 @@ def asked_for_memory_of_cuda(x):
         (sizes_of_a_result, []),
         (quotient_and_rest, []),
         (warned, []),
+        (with_a_size_of_four, ["len(x.shape) == 2", "x.shape[0] != 4", "x.shape[1] == 4"]),
+        (of_a_turned_array, ["x.numpy().T.shape[0] == 4"]),
         (asked_for_memory_of_cuda, ["not hasattr(x, '__cuda_array_interface__')"]),
     ],
 )
@@ -172,7 +182,7 @@ def test_a_proxy_with_an_example_is_a_proxy_of_torch_fx_to_libraries_that_ask(ca
 
 def test_the_keys_of_a_dict_are_walked_through():
     def total(values):
-        return sum(values[key] for key in values)
+        return sum(values[key] for key in values) * sum(values.values()) + dict(values.items())["b"]
 
     values = {"a": X, "b": X + 1}
     made = fxcore.symbolic_trace(total, example_inputs=(values,))
@@ -292,3 +302,8 @@ def test_a_number_changed_in_place_is_a_new_number():
 
     assert "count + getitem" in graph_module.code
     assert torch.equal(graph_module(torch.ones(3), 2), counted(torch.ones(3), 2))
+
+
+def test_an_item_of_a_flat_view_of_an_array_is_contents():
+    with pytest.raises(TraceError, match=r"The value 'getitem' \(call_function getitem\) was turned into a float"):
+        fxcore.symbolic_trace(lambda x: x * float(x.numpy().flat[0]), example_inputs=(X,))

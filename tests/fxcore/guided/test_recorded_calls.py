@@ -182,12 +182,20 @@ OWN = torch.Generator()
 def test_draws_of_a_generator_that_the_code_seeds_are_the_same_in_each_run():
     def drawn(x):
         OWN.manual_seed(3)
-        return x + torch.rand(3, generator=OWN) + torch.empty(3).uniform_(generator=OWN)
+        return x + torch.normal(0.0, 2.0, (3,), generator=OWN) + torch.empty(3).uniform_(0.5, generator=OWN)
 
     graph_module = fxcore.symbolic_trace(drawn, example_inputs=torch.ones(3))
 
     assert torch.equal(graph_module(torch.ones(3)), drawn(torch.ones(3)))
     assert torch.equal(graph_module(torch.ones(3) * 2), drawn(torch.ones(3) * 2))
+
+
+def test_a_method_that_draws_is_recorded_and_another_computes_a_constant():
+    graph = fxcore.symbolic_trace(
+        lambda x: x + torch.zeros(3, 1).t_() * torch.empty(3).uniform_(), example_inputs=torch.ones(3)
+    ).graph
+
+    assert [node.target for node in graph.nodes if node.op == "call_method"] == ["clone", "uniform_"]
 
 
 # Such an `apply`, of torch 2.14, runs on examples where an argument hides one, and the trace is refused.

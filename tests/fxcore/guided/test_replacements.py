@@ -10,6 +10,7 @@ import types
 import pytest
 import torch
 import torch._dynamo  # its import replaces torch.manual_seed
+from torch import nn
 
 import fxcore
 from fxcore.guided import replacements
@@ -116,6 +117,21 @@ def test_a_function_that_another_module_imported_by_name_is_recorded():
 
     assert torch.equal(graph_module(torch.ones(5, 4)), torch.full((5, 4), 5.0))
     assert other.tensor is torch.tensor
+
+
+def test_a_function_that_the_module_of_a_layer_made_in_forward_imported_by_name_is_recorded():
+    other = types.ModuleType("of_the_user")
+    source = "from torch import nn, tensor\nclass Scaled(nn.Module):\n    def forward(self, x):\n"
+    exec(source + "        return x * tensor(x.shape[0])", vars(other))
+    kinds = [other.Scaled]
+
+    class Makes(nn.Module):
+        def forward(self, x):
+            return kinds[0]()(x)
+
+    graph_module = fxcore.symbolic_trace(Makes(), example_inputs=(X,))
+
+    assert torch.equal(graph_module(torch.ones(5, 4)), torch.full((5, 4), 5.0))
 
 
 @pytest.mark.slow

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
 
 import fxcore
 from fxcore.errors import GuardError, TraceError, VerificationError
@@ -267,3 +269,15 @@ def test_other_values_are_half_as_large_and_whole_numbers_stay():
     assert sorted(whole.tolist()) == [1, 2]
     assert kept is meta
     assert number == 5
+
+
+def test_eager_runs_the_operators_of_a_verified_model_without_dynamo():
+    def counters():
+        return getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+
+    def doubled(x):
+        return while_loop(lambda n, y: n < 2, lambda n, y: (n + 1, y * 2), (torch.tensor(0), x))[1]
+
+    counters().clear()
+    fxcore.symbolic_trace(doubled, example_inputs=torch.ones(3), verify=True)
+    assert not counters()

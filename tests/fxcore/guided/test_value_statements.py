@@ -120,6 +120,16 @@ def test_a_tensor_of_the_statement_follows_from_contents():
     }
 
 
+TEXTS = {"of one line": lambda x: json.dumps(x.tolist())}
+
+
+def test_a_function_of_one_line_is_a_statement():
+    def function(x):
+        return TEXTS["of one line"](x) + TEXTS["of one line"](x + 1)
+
+    assert sources_of(function, torch.ones(2)) == {'TEXTS = {"of one line": lambda x: json.dumps(x.tolist())}': 2}
+
+
 def test_a_changed_variable_keeps_its_new_value():
     def function(x):
         x = len(json.dumps(x.tolist()))

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import fxcore
+from fxcore.errors import TraceError
 
 X, Y = torch.rand(4, 3), torch.rand(4, 3)
 
@@ -30,12 +31,30 @@ def in_place(x):
     return total * 2
 
 
-@pytest.mark.parametrize("function", [with_statistics, with_out, in_place])
+def converted(x):
+    total = torch.zeros(3)
+    total[0] = x.sum()
+    return total.type(torch.float64)
+
+
+@pytest.mark.parametrize("function", [with_statistics, with_out, in_place, converted])
 def test_a_written_tensor_has_the_values_of_the_run(function):
     graph_module = fxcore.symbolic_trace(function, example_inputs=(X,))
 
     torch.testing.assert_close(graph_module(Y), function(Y))
     torch.testing.assert_close(graph_module(X), function(X))
+
+
+def test_only_the_written_tensor_is_made_anew():
+    def forward(x):
+        total = torch.zeros(3)
+        total[0] = x.sum()
+        return total * torch.tensor([1, 2, 3])
+
+    graph_module = fxcore.symbolic_trace(forward, example_inputs=(X,))
+
+    assert len(graph_module.graph.find_nodes(op="call_method", target="clone")) == 1
+    torch.testing.assert_close(graph_module(Y), forward(Y))
 
 
 def test_statistics_that_are_only_read_stay_constants():
@@ -44,3 +63,13 @@ def test_statistics_that_are_only_read_stay_constants():
         return F.batch_norm(x, mean, variance, training=False) + mean
 
     assert "clone" not in fxcore.symbolic_trace(forward, example_inputs=(X,)).code
+
+
+def test_a_write_into_a_sparse_tensor_of_the_code_is_refused():
+    def forward(x):
+        total = torch.zeros(3).to_sparse()
+        total.add_(x.to_sparse())
+        return total.to_dense()
+
+    with pytest.raises(TraceError, match=r"a sparse tensor .* is written at .*: total.add_\(x.to_sparse\(\)\), and"):
+        fxcore.symbolic_trace(forward, example_inputs=torch.ones(3))

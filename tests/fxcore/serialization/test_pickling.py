@@ -231,6 +231,8 @@ def test_a_saved_module_is_read_with_weights_only_and_no_more_names_than_torch_s
     assert sorted(names) == ["fxcore.graph_module._rebuild", "fxcore.tracer.Tracer"]  # torch.fx's two are as these
     assert loaded.code == module.code
     assert [node.meta for node in loaded.graph.nodes] == [node.meta for node in module.graph.nodes]
+    note = next(iter(loaded.graph.nodes)).meta["note"]
+    assert [type(note), type(note["stack"])] == [dict, collections.OrderedDict]
     assert str(loaded(torch.ones(1, 3, 1, 4))) == str(module(torch.ones(1, 3, 1, 4)))
 
 

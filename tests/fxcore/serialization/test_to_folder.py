@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import types
 import warnings
@@ -51,15 +52,27 @@ def test_the_source_is_torch_fx_s(tmp_path):
     assert_same(source)
 
 
-def test_a_function_without_an_import_is_named(tmp_path):
+def test_functions_without_an_import_are_named(tmp_path, monkeypatch):
     def local(x):
         return x + 1
 
-    graph = fxcore.Graph()
-    graph.output(graph.call_function(local, (graph.placeholder("x"),)))
+    def of_main(x):
+        return x + 1
 
-    with pytest.warns(UserWarning, match=r"cannot write an import of .*local.*Define the name in .*module\.py"):
-        fxcore.GraphModule(nn.Module(), graph).to_folder(tmp_path / "written")
+    of_main.__module__, of_main.__qualname__ = "__main__", "of_main"
+    monkeypatch.setattr(sys.modules["__main__"], "of_main", of_main, raising=False)
+    root, graph = nn.Module(), fxcore.Graph()
+    root.child = Model()
+    x = graph.call_module("child", (graph.placeholder("x"),))
+    graph.output(graph.call_function(of_main, (graph.call_function(local, (x,)),)))
+
+    with pytest.warns(UserWarning, match="pickled files|cannot write") as caught:
+        fxcore.GraphModule(root, graph).to_folder(tmp_path / "written")
+
+    pickled, missing = (str(warning.message) for warning in caught)
+    assert pickled.endswith("saved as pickled files instead: ['child']")
+    assert re.search(r"cannot write an import of .*local, .*of_main: .*Define the name in .*module\.py", missing)
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 class Tools:

@@ -287,3 +287,5 @@ def test_a_warning_points_to_the_caller_where_no_frame_is_the_user_s(monkeypatch
     monkeypatch.setattr("fxcore.tracing.call_site.is_user_file", lambda name: False)
 
     assert user_stacklevel() == 1
+    assert user_frame() is None
+    assert user_line() == ""

@@ -19,23 +19,24 @@ def test_the_values_that_are_compared_with_none():
     def compares(a, b, c, d):
         if a is None:
             return 1
-        if b["key"] is not None or c.field is None:
+        if b["key"] is not None or c.field is None or c[1, 2] is None:
             return 2
         found = [each for each in d if each is None]
         return found, a is not None
 
-    assert facts_of(compares).compared_with_none == {"a", "key", "field", "each"}
+    assert facts_of(compares).compared_with_none == {"a", "key", "field", (1, 2), "each"}
     assert facts_of(lambda a, b: a == b).compared_with_none == frozenset()
 
 
 def test_constants_that_are_compared_by_identity_are_told_from_values():
     constants = facts_of(lambda a: (a.dtype is torch.float32, a is True))
-    values = facts_of(lambda a, b: a is b)
+    values, results = facts_of(lambda a, b: a is b), facts_of(lambda a, b: a() is b())
 
     assert constants.compared_constants == {"float32", True}
     assert not constants.compares_values
-    assert values.compares_values
-    assert values.compared_constants == frozenset()
+    for facts in (values, results):
+        assert facts.compares_values
+        assert facts.compared_constants == frozenset()
 
 
 def test_patterns_are_seen():
@@ -99,6 +100,17 @@ def test_functions_are_reached_through_globals_methods_and_decorators():
 
     assert {each.function for each in found} >= {Net.forward, Net.inner, helper, deeper, wrapped.__wrapped__}
     assert {(each.name, each.holder is Net) for each in found} >= {("inner", True), ("helper", False)}
+
+
+def test_a_function_in_a_closure_is_reached_behind_a_variable_without_value():
+    def inner(x):
+        return x
+
+    def outer(x):
+        return a_later(x) + inner(x)
+
+    assert {each.function for each in reachable_functions([(outer, None)])} == {outer, inner}
+    a_later = outer
 
 
 def test_functions_of_torch_are_not_reached():

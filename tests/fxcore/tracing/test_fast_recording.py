@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 
+import pytest
 import torch
 from torch import nn
 
@@ -50,6 +51,16 @@ def test_one_step_records_as_many_steps_do():
 
     assert recorded[0] == recorded[1]
     assert recorded[0][3]["blocks.0.act"] == 4
+
+
+def test_a_block_that_the_model_does_not_hold_is_refused():
+    class Makes(Model):
+        def forward(self, x):
+            return Block()(super().forward(x))
+
+    for tracer in (fxcore.Tracer(), Overriding()):
+        with pytest.raises(NameError, match="module is not installed as a submodule"):
+            tracer.trace(Makes())
 
 
 def python_calls(tracer):

@@ -107,6 +107,9 @@ def test_paths_are_told_by_identity():
     assert paths.parameter(root[0].weight) == "0.weight"
     assert paths.buffer(root[1].running_mean) == "1.running_mean"
     assert paths.buffer(torch.zeros(1)) is None
+    root.register_buffer("registered", torch.ones(1))
+    paths.note_buffer(root.registered)
+    assert paths.buffer(root.registered) == "registered"
     root.register_parameter("late", nn.Parameter(torch.ones(1)))
     assert paths.parameter(root.late) == "late"
     assert paths.parameter(nn.Parameter(torch.ones(1))) is None
@@ -120,6 +123,23 @@ def test_paths_of_a_module_that_is_registered_later_are_found():
 
     assert paths.parameter(root.late.weight) == "late.weight"
     assert paths.buffer(root.late.running_var) == "late.running_var"
+
+
+def test_tensors_that_were_written_since_the_first_read_have_paths():
+    root = nn.Sequential(nn.BatchNorm1d(1), nn.BatchNorm1d(1))
+    paths, table, other = AttributePaths(root), torch.ones(1), torch.ones(1)
+    with torch.inference_mode():
+        unwritable = torch.ones(1)
+
+    for read in (root[0].running_mean, root[1].running_mean, other, unwritable):
+        paths.note_buffer(read)
+    paths.note_constants({table: "table", unwritable: "unwritable", "no tensor": "text"})
+    assert paths.written() == []
+    for written in (table, other, root[1].running_mean, root[0].running_var):
+        written.add_(1)
+    paths.note_buffer(root[1].running_mean)
+
+    assert paths.written() == ["1.running_mean", "table"]
 
 
 def test_a_root_chooses_the_paths_of_its_parameters_and_modules_itself():

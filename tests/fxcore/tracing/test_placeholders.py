@@ -233,9 +233,20 @@ def with_own_forward(make):
         (with_own_forward(lambda module: functools.partial(plain)), None, False, 5),
         (plain, plain, False, 5),
         (functools.partial(plain), None, False, 5),
+        (functools.partial(lambda x, *more, y=5: x * y), None, False, 5),
         (Doubles().other, None, False, 3),
     ],
-    ids=["class", "own method", "own function", "method of another", "own partial", "function", "partial", "method"],
+    ids=[
+        "class",
+        "own method",
+        "own function",
+        "method of another",
+        "own partial",
+        "function",
+        "partial",
+        "star",
+        "method",
+    ],
 )
 def test_the_function_to_trace_is_the_users_own_where_there_is_one(root, function, takes_module, factor):
     found, is_method = function_of(root)

@@ -154,3 +154,18 @@ def test_recording_onto_a_graph_takes_no_containers_of_the_wrong_kind():
 
     with pytest.raises(AssertionError, match="Expected args_ to be tuple"):
         GraphAppendingTracer(graph).create_proxy("call_function", torch.relu, [x], {})
+
+
+def test_the_module_path_stands_beside_what_a_hook_noted_on_a_node():
+    owner = fxcore.GraphModule(torch.nn.Module(), Graph())
+    owner._register_create_node_hook(lambda node: node.meta.update(mark=1))
+
+    class Hooked(Tracer):
+        def call_module(self, m, forward, args, kwargs):
+            self.graph.owning_module = owner
+            return super().call_module(m, forward, args, kwargs)
+
+    graph = Hooked().trace(torch.nn.Sequential(torch.nn.ReLU()))
+
+    (relu,) = graph.find_nodes(op="call_module", target="0")
+    assert relu.meta == {"mark": 1, "nn_module_stack": {"0": ("0", torch.nn.ReLU)}}

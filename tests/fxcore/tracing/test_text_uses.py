@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from fxcore.tracing.text_uses import ASSERTION, MESSAGE, use_of_text
+from fxcore.tracing.text_uses import ASSERTION, MESSAGE, is_percent_format, use_of_text
 
 LOGGER = logging.getLogger(__name__)
 FOUND: list[str | None] = []
@@ -135,3 +135,18 @@ def test_the_use_of_a_text(name):
         assert "exception" in name
 
     assert expected == FOUND
+
+
+def test_the_operator_percent_is_told_from_other_ways_to_write_a_text():
+    found = []
+
+    class Noting:
+        def __str__(self):
+            found.append(is_percent_format(sys._getframe(1)))
+            return "value"
+
+    value = Noting()
+    texts = ["a %s" % value, f"a {value}", "a {}".format(value), "a " + str(value)]  # noqa: UP031, UP032
+
+    assert set(texts) == {"a value"}
+    assert found == [True, False, False, False]
