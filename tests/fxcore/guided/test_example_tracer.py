@@ -429,6 +429,24 @@ def test_a_comparison_of_dtypes_by_identity_is_a_guard():
     assert torch.equal(graph_module(torch.ones(2)), 2 * torch.ones(2))
 
 
+def test_a_layer_that_moves_to_the_device_of_the_input_is_traced():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            self.layer.to(x.device)
+            return self.layer(x)
+
+    model = Net()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(3, 2))
+
+    assert type(model.layer.weight.data) is torch.Tensor
+    assert_agrees(model, graph_module, torch.rand(4, 2))
+
+
 def test_moving_a_part_of_the_model_leaves_its_parameters():
     class Net(nn.Module):
         def __init__(self):
