@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
+import itertools
 import re
 import sys
 import types
@@ -243,6 +245,27 @@ def _names_of_parts(kind: Any, context: Any, count: int) -> Sequence[str]:
     if names is None and dataclasses.is_dataclass(kind) and isinstance(context, list) and context:
         names = context[0]
     return names if isinstance(names, (list, tuple)) and len(names) == count else ()
+
+
+def fields_of(kind: type) -> Sequence[str]:
+    """Return the fields of a named tuple or a data class in the order of its arguments; nothing for other classes."""
+    if not dataclasses.is_dataclass(kind) and not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return ()
+    try:
+        parameters = inspect.signature(kind).parameters.values()
+    except (TypeError, ValueError):  # of a class with a `__signature__` of its own
+        return ()
+    return [each.name for each in itertools.takewhile(lambda each: each.kind is each.POSITIONAL_OR_KEYWORD, parameters)]
+
+
+def named_by_fields(
+    fields: Sequence[str], values: Sequence[Any], by_keyword: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Give the arguments of a record by field, so that a field that got another name is a difference."""
+    named = dict(zip(fields, values, strict=False))
+    if len(named) < len(values) or not named.keys().isdisjoint(by_keyword):  # no call that Python would take
+        return values, by_keyword
+    return (), {**named, **by_keyword}
 
 
 def _other_parts(context: Any) -> list[str]:

@@ -14,7 +14,13 @@ import torch
 from fxcore.graph import gc_paused
 from fxcore.tracer import Tracer
 from pytest_fxgraph.choices import CONSTANT_FORMS
-from pytest_fxgraph.document.argument_texts import ArgumentTexts, has_groups, structure_notes
+from pytest_fxgraph.document.argument_texts import (
+    ArgumentTexts,
+    fields_of,
+    has_groups,
+    named_by_fields,
+    structure_notes,
+)
 from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes, places_of_notes
 from pytest_fxgraph.document.effects import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
@@ -232,6 +238,7 @@ class _DocumentBuilder:
         kwargs: list[tuple[tuple[str, str], ...]] = []
         text, references, node_type = self._texts.text, self._texts.references, self._node_type
         functions: dict[int, str] = {}  # by id of a target; nodes keep their targets
+        records: dict[int, Sequence[str]] = {}  # the fields of named tuples and data classes
         groups = self._texts.groups if has_groups() else None
         for node, name in zip(self._nodes, self._names, strict=True):
             target, values, by_keyword = node.target, node.args, node.kwargs
@@ -241,6 +248,10 @@ class _DocumentBuilder:
                 known = target if type(target) is str else functions.get(id(target))
                 if known is None:
                     known = functions[id(target)] = self._function_name(target)
+                    if isinstance(target, type) and (fields := fields_of(target)):
+                        records[id(target)] = fields
+                if records and id(target) in records:
+                    values, by_keyword = named_by_fields(records[id(target)], values, by_keyword)
                 targets.append(known)
                 args.append(
                     tuple(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import collections
+import dataclasses
 import functools
 import operator
 import subprocess
@@ -129,6 +131,61 @@ def test_keyword_arguments_keep_the_order_of_the_call():
     document = build_document(GraphModule(nn.Module(), graph))
 
     assert document.nodes[1].kwargs == (("keepdim", "True"), ("dim", "1"))
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+class Scaled(Pair):
+    def __new__(cls, first, factor, *more):
+        return super().__new__(cls, first, factor)
+
+
+@dataclasses.dataclass
+class Scores:
+    scores: object
+    bias: object = None
+
+
+@pytest.mark.parametrize(
+    ("record", "count", "by_keyword", "expected"),
+    [
+        (Pair, 2, {}, ((), ("a", "b"))),
+        (Pair, 1, {"b": 1}, ((), ("a", "b"))),
+        (Scaled, 2, {}, ((), ("first", "factor"))),
+        (Scores, 1, {}, ((), ("scores",))),
+        (Scores, 0, {"bias": 1}, ((), ("bias",))),
+        # No field has these names.
+        (Pair, 3, {}, (("%x", "%x", "%x"), ())),
+        (Scaled, 3, {}, (("%x", "%x", "%x"), ())),
+        (Pair, 1, {"a": 1}, (("%x",), ("a",))),
+        (dict, 1, {}, (("%x",), ())),
+        (type("Counter", (), {"__signature__": "unknown"}), 1, {}, (("%x",), ())),
+    ],
+)
+def test_fields_of_a_record_have_names(record, count, by_keyword, expected):
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(record, (x,) * count, by_keyword))
+
+    node = build_document(GraphModule(nn.Module(), graph)).nodes[1]
+
+    assert (node.args, tuple(key for key, _ in node.kwargs)) == expected
+
+
+def test_a_named_tuple_with_another_field_is_a_difference():
+    class Model(nn.Module):
+        def __init__(self, fields):
+            super().__init__()
+            self.kind = collections.namedtuple("Pair", fields, module=__name__)
+
+        def forward(self, x):
+            return self.kind(x + 1, x * 2)
+
+    golden, same, renamed = (build_document(fxcore.symbolic_trace(Model(each))) for each in ("a b", "a b", "a c"))
+
+    assert compare_documents(golden, same).is_empty
+    assert not compare_documents(golden, renamed).is_empty
 
 
 def test_an_argument_without_a_stable_text_is_refused_by_node_and_argument():
