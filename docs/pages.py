@@ -220,7 +220,7 @@ def _comment_of(number: int, lines: list[str]) -> str:
 
 def choices_table() -> str:
     """List the words that options and arguments take."""
-    from pytest_fxgraph import choices
+    from pytest_fxgraph import arguments, choices
 
     words = {
         "level": choices.LEVELS,
@@ -228,8 +228,8 @@ def choices_table() -> str:
         "code": choices.CODE_FORMS,
         "frontend": choices.FRONTENDS,
         "checks": choices.CHECKS,
-        "modes": choices.MODES,
-        "trace": choices.TRACES,
+        "modes": arguments.MODES,
+        "trace": arguments.TRACES,
     }
     rows = [_row(_code(name), ", ".join(map(_code, allowed))) for name, allowed in words.items()]
     return "\n".join(["| argument | words |", "|---|---|", *rows]) + "\n"
