@@ -115,6 +115,8 @@ def _compared(expected: str, obtained: str, level: str | None, *, trusts: bool) 
         comparison_at(level)
     places = _places(expected, obtained, trusts)
     pairs = [*_pairs(*places)]
+    if not pairs:
+        raise GoldenError(f"cannot compare {expected} with {obtained}: neither folder holds a golden; check the paths")
     found = [pair for pair in pairs if _has_facts_of(level, *pair[1:], is_in_folder=places[0].is_folder)]
     if pairs and not found:
         raise LevelError(

@@ -201,9 +201,8 @@ def take_over(folders: Iterable[str], layout: GoldenLayout) -> int:
     for folder in folders:
         paths = [path for path in files.goldens_below(Path(folder)) if files.is_received(path)]
         if not paths:
-            raise GateError(
-                f"cannot accept from {folder}: it holds no *{files.RECEIVED_SUFFIX}; name the unpacked folder"
-            )
+            reason = f"it holds no *{files.RECEIVED_SUFFIX}" if os.path.isdir(folder) else "there is no such folder"
+            raise GateError(f"cannot accept from {folder}: {reason}; name the unpacked folder")
         for path in paths:
             place = _place_of(path, Path(folder, path), layout)
             first = found.setdefault(place, Path(folder, path))

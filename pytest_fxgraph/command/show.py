@@ -69,6 +69,8 @@ def show(names: list[str], *, part: str = "graph", folds: bool = True, trusts: b
 
 def _files_with(place: GoldenPlace, part: str) -> list[tuple[str, GoldenFile]]:
     """Return the goldens of a place that have the part. Raises GoldenError if no golden of the place has it."""
+    if not place.files:
+        raise GoldenError(f"cannot show {place.name}: the folder holds no golden; check the path")
     found = [(name, file) for name, file in place.files.items() if part == "graph" or _has(file, part)]
     if not found and part != "graph":
         raise GoldenError(_ABSENT[part].format(place.name))

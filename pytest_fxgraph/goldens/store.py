@@ -262,9 +262,7 @@ def write_whole(path: Path, text: str, what: str, *, shown_as: str | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_whole(Path(os.path.realpath(path)), text.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        raise ReportError(
-            f"cannot write the {what} {shown_as or path}: {_reason(error)}; make room or give permission"
-        ) from error
+        raise ReportError(f"cannot write the {what} {shown_as or path}: {_reason(error)}; {_remedy(error)}") from error
 
 
 @contextmanager
@@ -276,8 +274,13 @@ def _write_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise GoldenWriteError(
             f"cannot write the golden file {path}: {_reason(error)}; nothing was changed, what was there before is "
-            "whole; make room or give permission, and run the same command again"
+            f"whole; {_remedy(error)}, and run the same command again"
         ) from error
+
+
+def _remedy(error: OSError) -> str:
+    is_in_the_way = isinstance(error, (NotADirectoryError, IsADirectoryError, FileExistsError))
+    return "move what lies in its place" if is_in_the_way else "make room or give permission"
 
 
 def _reason(error: OSError) -> str:

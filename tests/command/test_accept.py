@@ -422,6 +422,9 @@ def test_a_folder_without_received_files_and_a_file_of_no_golden_are_refused(cap
     assert run(capsys, "--from", "shard")[2] == (
         "fxgraph: cannot accept from shard: it holds no *.received.yaml; name the unpacked folder\n"
     )
+    assert run(capsys, "--from", "shrad")[2] == (
+        "fxgraph: cannot accept from shrad: there is no such folder; name the unpacked folder\n"
+    )
     Path("shard/test_x.received.yaml").touch()
     assert run(capsys, "--from", "shard")[2] == (
         "fxgraph: cannot accept shard/test_x.received.yaml: there is no golden and no test file of its name here; "

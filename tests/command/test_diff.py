@@ -149,3 +149,15 @@ def test_a_page_names_the_modules_of_the_changes_and_no_others(capsys):
 
     page = Path("diff.html").read_text(encoding="utf-8")
     assert re.findall('data-module="(.*?)"', page) == ["enc.act", ""]
+
+
+def test_two_folders_without_a_golden_are_no_comparison(capsys):
+    os.mkdir("empty")
+    os.mkdir("other")
+
+    assert run(capsys, "empty", "other") == (
+        2,
+        [],
+        "fxgraph: cannot compare empty with other: neither folder holds a golden; check the paths\n",
+    )
+    assert run(capsys, "empty", "before")[:2] == (1, ["only in before: a.yaml", "only in before: b.yaml"])

@@ -72,7 +72,7 @@ def test_with_full_nothing_is_folded(capsys):
         (("nowhere.yaml", "-o", "a.svg"), "cannot read nowhere.yaml: there is no such file or folder; check the path"),
         ((".", "-o", "a.svg"), "cannot draw .: it is no golden file; give one"),
         (("net.yaml", "-o", "net.yaml/a.svg"), "cannot write the picture net.yaml/a.svg: "),
-        (("net.yaml", "-o", "folder.svg"), "cannot write the picture folder.svg: it is a folder; make room or give"),
+        (("net.yaml", "-o", "folder.svg"), "cannot write the picture folder.svg: it is a folder; move what lies"),
     ],
 )
 def test_trouble_is_told_and_nothing_is_written(capsys, arguments, words):

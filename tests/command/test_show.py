@@ -104,3 +104,11 @@ def test_json_of_a_table_holds_its_rows(capsys, tmp_path):
     assert status == 0
     (shown,) = json.loads(capsys.readouterr().out)
     assert shown["rows"] == {"one": {"nodes": 3, "seconds": 0.5}}
+
+
+def test_a_folder_without_a_golden_is_an_error(capsys, tmp_path):
+    for options in ((), ("--json",), ("--cost",)):
+        assert main(["show", str(tmp_path), *options]) == 2
+        assert capsys.readouterr().err == (
+            f"fxgraph: cannot show {tmp_path}: the folder holds no golden; check the path\n"
+        )

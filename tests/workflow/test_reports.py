@@ -124,7 +124,7 @@ def test_a_report_that_cannot_be_written_fails_the_run(project):
     result = project.run("--fx-report=out/fx.json")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["fx: cannot write the report out/fx.json: *; make room or give permission"])
+    result.stdout.fnmatch_lines(["fx: cannot write the report out/fx.json: *; move what lies in its place"])
 
 
 def test_shards_are_merged_before_a_golden_is_called_unused(project, monkeypatch, capsys):
