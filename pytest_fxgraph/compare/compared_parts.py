@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pytest_fxgraph.document.capture_notes import without_kernels
 from pytest_fxgraph.document.literals import references
-from pytest_fxgraph.document.model import GraphDocument, graphs_of, texts_of, with_inner_graphs
+from pytest_fxgraph.document.model import GraphDocument, StateRecord, graphs_of, texts_of, with_inner_graphs
 from pytest_fxgraph.document.spelling import split_at
 
 # torch.export's `module()` checks by this module what the notes on ranges say.
@@ -93,7 +94,23 @@ def _without_unread(document: GraphDocument, kept: frozenset[str]) -> GraphDocum
     nodes = [node for node, is_dropped in zip(document.nodes, dropped, strict=True) if not is_dropped]
     modules = [module for module in document.modules if module.path not in checks]
     paths = {node.target for node in nodes if node.op == "get_attr"}
-    paths |= {record.same_as for record in document.state if record.path in paths and record.same_as}
     called = tuple(f"{module.path}." for module in modules)
     state = [record for record in document.state if record.path in paths or record.path.startswith(called)]
-    return replace(document, nodes=tuple(nodes), modules=tuple(modules), state=tuple(state))
+    return replace(
+        document, nodes=tuple(nodes), modules=tuple(modules), state=tuple(_shared_among(state, document.state))
+    )
+
+
+def _shared_among(kept: Iterable[StateRecord], state: Iterable[StateRecord]) -> Iterator[StateRecord]:
+    """Let tensors share with the first kept one, where the first of the whole document is not kept."""
+    kept, by_path = list(kept), {record.path: record for record in state}
+    paths = {record.path for record in kept}
+    firsts: dict[str, str] = {}
+    for record in kept:
+        lost = record.same_as
+        if lost is None or lost in paths:
+            yield record
+        elif firsts.setdefault(lost, record.path) == record.path:
+            yield record._replace(same_as=None, content=by_path[lost].content, storage=by_path[lost].storage)
+        else:
+            yield record._replace(same_as=firsts[lost])

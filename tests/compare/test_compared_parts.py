@@ -90,6 +90,25 @@ def test_a_call_that_reads_the_other_of_two_tensors_is_one_change_if_both_graphs
     assert (change.where, change.field, change.expected, change.obtained) == ("a", "args[1]", "%c", "%d")
 
 
+@pytest.mark.parametrize("paths", [("a", "b", "c"), ("b", "a", "c"), ("c", "b", "a")])
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_tied_tensors_are_told_alike_whichever_of_them_a_graph_reads_first(paths, is_tied):
+    def reading(order, tied):
+        module = nn.Module()
+        module.a = nn.Parameter(torch.ones(2))
+        module.b = module.a if tied else nn.Parameter(torch.ones(2))
+        module.c = module.a
+        graph = Graph()
+        read = {path: graph.get_attr(path) for path in order}  # nobody reads `a`
+        graph.output((read["b"], read["c"]))
+        return GraphModule(module, graph)
+
+    golden, obtained = reading(("a", "b", "c"), True), reading(paths, is_tied)
+
+    assert compare_documents(build_document(golden), build_document(obtained)).is_empty is is_tied
+    assert structurally_equal(golden, obtained) is is_tied
+
+
 def test_level_exact_compares_dead_reads():
     documents = [build_document(each) for each in (held(reads=["a"]), held(reads=["a"], dead=["b"]))]
 

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from fixtures.captured_subjects import LEADING, WAYS, captured_subjects, leading_subjects
-from fixtures.harmless import OF_GRAPHS, document_of, nodes_renamed, nodes_reordered, pickled
+from fixtures.harmless import OF_GRAPHS, copied_deeply, document_of, nodes_renamed, nodes_reordered, pickled
 from fixtures.lowered import in_the_edge_dialect
 from fixtures.mutant_trials import survivors, trials
 from fixtures.mutants import copy_of
@@ -41,6 +41,8 @@ def reported(name, gm):
     golden = build_document(gm)
     found = []
     for edit in (*EDITS, both, both, both):
+        if edit is copied_deeply and name.startswith("functional"):
+            continue  # torch cannot copy a functional tensor that a graph holds
         source = random.Random(zlib.crc32(f"{name}/{edit.__name__}/{len(found)}".encode()))
         edited = edit(name, copy_of(gm), source)
         if edited is not None and not compare_documents(golden, document_of(edited)).is_empty:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
@@ -18,13 +19,14 @@ _BLOCK = re.compile(r"(?<=\w[.\[_])\d+(?=[.\]_])")
 
 def changed_findings(graph: ComparedGraph) -> Iterator[Occurrence]:
     """Find what a capture told otherwise; a finding with one reason in two functions has moved."""
+    repeated = Counter(_key(each) for each in graph.changes if each.subject == "guard")
     gone = grouped([each for each in graph.changes if _is_finding(each) and each.action == "removed"], _content)
     for change in graph.changes:
         if _is_finding(change) and change.action == "added":
             alike = gone.get(_content(change))
-            yield _moved(graph, alike.pop(0), change) if alike else _finding(graph, change)
+            yield _moved(graph, alike.pop(0), change) if alike else _finding(graph, change, repeated)
     for change in [change for changes in gone.values() for change in changes]:
-        yield _finding(graph, change)
+        yield _finding(graph, change, repeated)
     for change in graph.changes:
         if change.subject == "note":
             text = f"{change.expected or 'nothing'} -> {change.obtained or 'nothing'}"
@@ -35,14 +37,17 @@ def _is_finding(change: Change) -> bool:
     return change.subject in NOUNS and change.action in ("added", "removed")
 
 
-def _finding(graph: ComparedGraph, change: Change) -> Occurrence:
-    word = "more" if change.action == "added" else "fewer"
+def _key(change: Change) -> tuple[str, str, str]:
+    """Return the key of a finding. Equal guards of repeated blocks are one edit."""
+    operator = _BLOCK.sub("*", change.operator) if change.subject == "guard" else change.operator
+    return change.subject, "more" if change.action == "added" else "fewer", operator
+
+
+def _finding(graph: ComparedGraph, change: Change, repeated: Mapping[tuple[str, str, str], int]) -> Occurrence:
     text = finding_in_words(change.subject, change.remark, is_added=change.action == "added")
     site = graph.site("")._replace(where=change.source or "")
-    key = (change.subject, word, change.operator)
-    where = change.where[len(graph.prefix) :]
-    if change.subject == "guard":  # equal guards of repeated blocks are one edit
-        where, key = _BLOCK.sub("*", where), (change.subject, word, _BLOCK.sub("*", change.operator))
+    where, key = change.where[len(graph.prefix) :], _key(change)
+    where = _BLOCK.sub("*", where) if repeated[key] > 1 else where
     return Occurrence(change.subject, f"{text}: {where}", key, site, [change])
 
 

@@ -72,6 +72,12 @@ def test_guards_of_repeated_blocks_have_one_key(template, general):
         ]
 
 
+def test_a_guard_of_one_block_is_told_with_its_number():
+    (edit,) = edits([], ["guard: layers.12.scale == 2"])
+
+    assert (edit.text, edit.key) == ("one guard more: layers.12.scale == 2", ("guard", "more", "layers.*.scale == 2"))
+
+
 def test_other_notes_are_told_as_they_are():
     assert [edit.text for edit in edits(["one"], ["two"])] == ["one -> two"]
     assert [edit.text for edit in edits(["one"], [])] == ["one -> nothing"]
