@@ -7,8 +7,9 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.folding import Block, Body, Run
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
-from pytest_fxgraph.draw.builder import picture_of, picture_of_nodes, short_value
+from pytest_fxgraph.draw.builder import _repetition, picture_of, picture_of_nodes, short_value
 from pytest_fxgraph.draw.overlay import merged_nodes
 from pytest_fxgraph.draw.picture import Fact, Picture
 
@@ -597,3 +598,20 @@ def test_a_graph_of_40_nodes_is_folded(last, is_folded):
 
     assert len(picture.nodes) == 39 + is_folded
     assert bool(labels_of(picture, "repeated")) is is_folded
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ("abc", (1, 1)),
+        ("aab", (1, 2)),
+        ("aabaab", (3, 2)),  # saves three layers, where the first two would save one
+        ("aaabaaab", (1, 3)),  # four layers are not more than twice the two that the first three save
+        ("abab", (2, 2)),
+    ],
+)
+def test_more_layers_in_one_repetition_have_to_save_twice_as_much(layers, expected):
+    body = Body(*[()] * len(Body._fields))
+    blocks = [Block(Run(place, place + 1, name), body) for place, name in enumerate(layers)]
+
+    assert _repetition(blocks, layers, 0) == expected

@@ -48,6 +48,15 @@ def test_items_are_counted_after_a_while_and_the_line_is_erased():
     assert shown.endswith("\r\x1b[K")
 
 
+def test_the_line_comes_at_the_very_second_and_not_before(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.report.progress._SECONDS_BEFORE", 1.0)
+    monkeypatch.setattr("pytest_fxgraph.report.progress._SECONDS_BETWEEN", 0.5)
+    for after, told in ((0.5, []), (1.0, ["1 of 2 compared"])):
+        terminal, times = Terminal(), iter([0.0, 0.0, after, after])
+        assert [*tracked("ab", "compared", terminal, lambda times=times: next(times))] == [*"ab"]
+        assert [line.partition("\x1b")[0] for line in terminal.getvalue().split("\r") if "of" in line] == told
+
+
 def test_short_work_shows_nothing():
     terminal = Terminal()
 

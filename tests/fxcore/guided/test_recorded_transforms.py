@@ -58,6 +58,15 @@ class GradientAndMore(Layers):
         return gradient["w"], value, more["doubled"]
 
 
+class GradientWithParts(Layers):
+    def forward(self, x):
+        def loss(tree, rows):
+            return (self.up(rows) * tree["w"]).sum(), {"doubled": rows * 2}
+
+        gradient, more = grad(loss, has_aux=True)({"w": x[0]}, x)
+        return gradient["w"], more["doubled"]
+
+
 class TwoArguments(Layers):
     def forward(self, x):
         return grad(lambda a, b: (self.up(a) * b).sum(), argnums=(0, 1))(x, x * 2)
@@ -120,7 +129,17 @@ class ChosenBranch(Layers):
 
 
 MODELS = [
-    *(Mapped, MappedTree, MappedParameter, Gradient, GradientAndMore, TwoArguments, Jacobian, JacobianOfTree),
+    *(
+        Mapped,
+        MappedTree,
+        MappedParameter,
+        Gradient,
+        GradientAndMore,
+        GradientWithParts,
+        TwoArguments,
+        Jacobian,
+        JacobianOfTree,
+    ),
     *(Physics, Pulled, PulledTree, PulledAndMore, Pushed, MadeBefore, ChosenBranch),
 ]
 
