@@ -186,7 +186,7 @@ def fx_rewrite(request: pytest.FixtureRequest) -> FxRewrite:
 class AroundTests:
     """The hooks around each test, registered when a test asks for a fixture that needs them.
 
-    Each test of other runs is spared 29,000 instructions.
+    A run of 50 other tests takes 1.4 million instructions less without them.
     """
 
     def __init__(self, item: pytest.Item | None) -> None:

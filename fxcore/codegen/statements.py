@@ -18,7 +18,7 @@ from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.errors import UnknownOpcodeError
 from fxcore.node import Node
 from fxcore.node_data.distributed_types import is_reduction, reduction_source
-from fxcore.node_data.namespace import KeptByText, Namespace
+from fxcore.node_data.namespace import Namespace, TextCache
 from fxcore.node_data.opaque_types import is_opaque_constant_type, opaque_source
 from fxcore.node_data.targets import qualified_name
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
@@ -53,16 +53,16 @@ def attribute_path(base: str, path: str) -> str:
     return expression
 
 
-_FOLLOWS_A_DOT = KeptByText(lambda name: name.isidentifier() and not keyword.iskeyword(name))
+_FOLLOWS_A_DOT = TextCache(lambda name: name.isidentifier() and not keyword.iskeyword(name))
 
 
 @functools.lru_cache(maxsize=16)
-def _paths_below(root: str) -> KeptByText:
+def _paths_below(root: str) -> TextCache:
     """Return the table of the results of `attribute_path(root, path)`.
 
     The code of one model is written many times. Without this table, paths take most of the time.
     """
-    return KeptByText(functools.partial(attribute_path, root))
+    return TextCache(functools.partial(attribute_path, root))
 
 
 class _ValueNames(dict[Node, str]):

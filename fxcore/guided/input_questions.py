@@ -194,11 +194,12 @@ def _asked(function: Any, value: Any, *args: Any) -> Any:
     """Return the answer of a function about a value. Note it if the value is a part of the inputs."""
     if not (isinstance(value, ExampleProxy) and value.is_part and module_hooks.active_tracer() is value.tracer):
         return function(value, *args)
+    answer, of_proxy = function(value.example, *args), function(value, *args)
     # A class of proxies answers for itself, because libraries ask it whether a trace runs.
-    if function(value.example, *args) != function(value, *args) and any(map(_is_about_proxies, args)):
-        return function(value, *args)
+    if answer != of_proxy and any(map(_is_about_proxies, args)):
+        return of_proxy
     value.tracer.questions.asked(function, value, *[type if each is _TYPE else each for each in args])
-    return function(value.example, *args)
+    return answer
 
 
 def _is_about_proxies(asked: Any) -> bool:

@@ -79,16 +79,12 @@ class ExampleInputs:
     def _placeholder(self, tracer: Any, parameter: inspect.Parameter) -> Any:
         default = () if parameter.default is parameter.empty else (parameter.default,)
         annotation = None if parameter.annotation is parameter.empty else parameter.annotation
-        refused = TraceArgumentError(
-            f"the default of parameter {parameter.name!r} is no argument of a node: {parameter.default!r:.200}\n"
-            "Give the parameter the default None, and take this value in the body of the function"
-        )
         if any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(default)):
-            raise refused  # a default is written before the code that could read a tensor of the model
+            raise _refused_default(parameter)  # it is written before the code that could read a tensor of the model
         try:
             tracer.create_arg(default)
         except TraceArgumentError as error:
-            raise refused from error
+            raise _refused_default(parameter) from error
         return tracer.create_proxy("placeholder", _target_of(parameter), default, {}, type_expr=annotation)
 
 
@@ -97,6 +93,13 @@ def positional_of(example_inputs: Any) -> tuple[Any, ...]:
     if isinstance(example_inputs, (tuple, list)):
         return tuple(example_inputs)
     return () if example_inputs is None else (example_inputs,)
+
+
+def _refused_default(parameter: inspect.Parameter) -> TraceArgumentError:
+    return TraceArgumentError(
+        f"the default of parameter {parameter.name!r} is no argument of a node: {parameter.default!r:.200}\n"
+        "Give the parameter the default None, and take this value in the body of the function"
+    )
 
 
 def _target_of(parameter: inspect.Parameter) -> str:

@@ -239,7 +239,7 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
         """
         frame = sys._getframe(1)
         if "__class__" in frame.f_code.co_names and not call_site.is_library_file(frame.f_code.co_filename):
-            if self.is_part and hasattr(self.tracer, "questions"):
+            if self.is_part:
                 self.tracer.questions.asked(type, self)
             return type(self.example)
         if self.is_part:
@@ -467,8 +467,7 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     proxy.__dict__["_source"] = (owner, name)
     if is_part:
         proxy = owner.tracer.questions.taken(proxy, name)
-    if hasattr(owner.tracer, "unread_attributes"):
-        owner.tracer.unread_attributes.setdefault(id(owner.example), []).append(proxy)
+    owner.tracer.unread_attributes.setdefault(id(owner.example), []).append(proxy)
     is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
     return owner.tracer.answers.answer(proxy, lambda value: value, "was read") if is_told else proxy
 

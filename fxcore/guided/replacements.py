@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from fxcore.guided import higher_order, input_questions, modes, numpy_calls, recorded_calls, recorded_transforms
-from fxcore.guided.input_questions import patch_types
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.recorded_functions import fill_lists_of_torch
 
@@ -29,7 +28,7 @@ def install(patcher: Patcher) -> None:
 
 def install_in(patcher: Patcher, names: dict[str, Any]) -> None:
     """Let code with these globals record calls of functions that its module imported by name."""
-    patch_types(patcher, names)
+    input_questions.patch_types(patcher, names)
     replacements = _by_original(_loaded_modules())
     if str(names.get("__name__")).startswith(_LIBRARIES) or replacements.keys().isdisjoint(map(id, names.values())):
         return

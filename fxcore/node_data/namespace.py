@@ -55,7 +55,7 @@ def name_parts(candidate: str) -> NameParts:
     return candidate, base, None if number is None else int(number)
 
 
-class KeptByText(dict[str, Any]):
+class TextCache(dict[str, Any]):
     """Results of a function of a text, made at the first look-up. An `lru_cache` takes four times as long."""
 
     __slots__ = ("_make",)
@@ -74,7 +74,7 @@ class KeptByText(dict[str, Any]):
 _MOST_TEXTS = 16384
 
 # The parts of `name_for_text(target)`: one look-up for the nodes of a trace.
-PARTS_FOR_TEXT = KeptByText(lambda target: name_parts(name_for_text(target)))
+PARTS_FOR_TEXT = TextCache(lambda target: name_parts(name_for_text(target)))
 
 
 class NameOrderError(KeyError):

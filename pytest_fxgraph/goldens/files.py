@@ -196,7 +196,7 @@ def golden_of_all_ranks(golden: P) -> P:
 def base_path(path: P) -> P:
     """Return the golden of a variant or of a received file; a golden belongs to itself."""
     golden = golden_of_received(path) if is_received(path) else path
-    if "@" not in golden.name:
+    if "@" not in golden.name:  # nearly always, in a tenth of the time
         return golden
     return golden.with_name(re.sub(_VARIANT, "", golden.name.removesuffix(SUFFIX)) + SUFFIX)
 
