@@ -212,6 +212,8 @@ def _overload_effects(target: Any, schema: Any, name: str) -> Effects:
     if any("maybe_aliasing" in str(tag) for tag in tags_of(target)):
         # A tag marks `dropout` and similar operators. They return their input unchanged where nothing is to be done.
         aliases = "all"
+    elif "mutates" in facts:  # `set_` gives its tensor the memory of another, which no schema says
+        aliases = "all"
     elif any(each.alias_info for each in schema.returns):
         aliases = tuple(index for index, each in arguments if each.alias_info)
     return Effects(

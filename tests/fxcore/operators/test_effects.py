@@ -125,6 +125,7 @@ def test_an_overload_says_itself_what_it_writes_and_aliases():
     assert effects_of(torch.ops.aten.add.Tensor).writes == ()
     assert effects_of(torch.ops.aten.add.Tensor).aliases == "none"
     assert effects_of(torch.ops.aten.view.default).aliases == (0,)
+    assert effects_of(torch.ops.aten.set_.source_Tensor).aliases == "all"
 
 
 def test_methods_that_end_with_one_underscore_write_their_object():
