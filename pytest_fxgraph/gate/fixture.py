@@ -33,6 +33,7 @@ class Expectation(ABC):
     __hash__ = None  # type: ignore[assignment]  # a set or dict would compare, and keep an outcome
     _fixture = "fx_golden"
     _remedy = ""  # of `!=`, behind the remedy for every fixture
+    _matched = 0  # the id of the subject that was compared last
 
     @abstractmethod
     def _compare(self, subject: object) -> Exception | None: ...
@@ -43,6 +44,7 @@ class Expectation(ABC):
         error = self._compare(subject)
         if error is not None:
             raise error
+        self._matched = id(subject)
         return True
 
     def __ne__(self, subject: object) -> NoReturn:
@@ -157,12 +159,16 @@ class FxGolden(GoldenExpectation):
 
 
 def foreign_comparison_message(op: str, left: object, right: object) -> list[str] | None:
-    """Return the lines that explain a comparison answered by the subject's class; None for all other comparisons."""
-    if op not in ("==", "is", "in") or not any(isinstance(side, GoldenExpectation) for side in (left, right)):
+    """Return the lines that explain a golden that was never asked, or a `not` before it; None for other comparisons."""
+    goldens = [side for side in (left, right) if isinstance(side, GoldenExpectation)]
+    if op not in ("==", "is", "in") or not goldens:
         return None
-    subject = right if isinstance(left, GoldenExpectation) else left
+    subject = right if goldens[0] is left else left
+    first = f"{type(subject).__qualname__} {op} fx_golden"
+    if op == "==" and goldens[0]._matched == id(subject):
+        return [first, "the comparison held, and a mismatch fails the test by itself;", "remove the `not`"]
     return [
-        f"{type(subject).__qualname__} {op} fx_golden",
+        first,
         f"{type(subject).__qualname__} answered the comparison itself, so fx_golden was never asked;",
         "write `assert fx_golden == subject` or `fx_golden.check(subject)`",
     ]

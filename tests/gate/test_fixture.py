@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
@@ -23,6 +25,20 @@ def test_a_subject_that_answers_itself_is_told_with_the_way_around(golden, op):
         "write `assert fx_golden == subject` or `fx_golden.check(subject)`",
     ]
     assert foreign_comparison_message(op, golden, subject) == foreign_comparison_message(op, subject, golden)
+
+
+def test_a_not_before_a_comparison_that_matched_is_told(golden):
+    golden._comparison, golden._options = Mock(compare=Mock(return_value=None)), {}
+    subject = torch.ones(2)
+
+    assert golden == subject
+    assert foreign_comparison_message("==", subject, golden) == [
+        "Tensor == fx_golden",
+        "the comparison held, and a mismatch fails the test by itself;",
+        "remove the `not`",
+    ]
+    assert "never asked" in foreign_comparison_message("is", subject, golden)[1]
+    assert "never asked" in foreign_comparison_message("==", torch.zeros(2), golden)[1]
 
 
 def test_other_comparisons_are_not_explained(golden):
