@@ -87,6 +87,17 @@ GRAPHS = {
         "%x = input x\n%d = torch.cos(%x)\n%a = torch.exp(%d)\n%b = torch.f(%a, 2)\nreturn %b",
         ["torch.cos inserted after input x", "torch.f argument 2: 1 -> 2", "torch.sin removed after f"],
     ),
+    "a view between a removed and an inserted operator": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = .view(%a, 1)\n%c = torch.cos(%b)\nreturn %c",
+        "%x = input x\n%b = .view(%x, 2)\n%d = torch.sin(%b, 3)\n%c = torch.cos(%d)\nreturn %c",
+        [".view argument 1: 1 -> 2", "torch.exp removed after input x", "torch.sin inserted after view"],
+    ),
+    "a check of a cast after an inserted operator": (
+        SCORES,
+        "%x = input x\n%n = torch.neg(%x)\n%a = torch.exp(%n)\n%c = aten._assert_tensor_metadata.default(%a)\n"
+        "%t = aten.to.dtype(%a, 1)\n%b = torch.softmax(%t)\nreturn %b",
+        ["aten.to inserted after exp", "torch.neg inserted after input x"],
+    ),
     "a check of a cast": (
         SCORES,
         "%x = input x\n%a = torch.exp(%x)\n%c = aten._assert_tensor_metadata.default(%a)\n%t = aten.to.dtype(%a, 1)\n"
