@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.documents import document
@@ -95,6 +97,37 @@ def test_one_layer_of_several_in_a_row_is_no_block():
     ]
 
 
+def renamed(graph: GraphDocument, path: str, other: str) -> GraphDocument:
+    """Return a graph with another path of a module."""
+    nodes = [node._replace(target=other) if node.target == path else node for node in graph.nodes]
+    modules = [module._replace(path=other) if module.path == path else module for module in graph.modules]
+    state = [record._replace(path=record.path.replace(path, other)) for record in graph.state]
+    return replace(graph, nodes=tuple(nodes), modules=tuple(modules), state=tuple(state))
+
+
+def test_blocks_are_equal_if_their_modules_have_equal_names():
+    graph = renamed(blocks("eL", "eL", "eL"), "layers.2.fc1", "layers.2.out")
+
+    assert told(blocks("eL", "eL"), graph) == [("block layers.2 is new: 2 operators (exp, Linear)", ["layers.2"])]
+
+
+def test_blocks_of_two_parents_are_counted_apart():
+    def both(count: int) -> GraphDocument:
+        first, second = blocks(*["es"] * count, parent="a"), blocks(*["es"] * 4, parent="b")
+        rest = [
+            node._replace(name=f"m{node.name}", args=tuple(text.replace("%", "%m") for text in node.args))
+            for node in second.nodes[1:]
+        ]
+        rest[0] = rest[0]._replace(args=("%x", "1"))
+        return replace(first, nodes=(*first.nodes[:-1], *rest))
+
+    assert told(both(2), both(3)) == [("a.2 is new (2 equal blocks -> 3)", ["a.2"])]
+
+
+def test_a_block_of_several_operators_that_went_is_told_if_another_block_has_its_number_now():
+    assert told(blocks("es", "ct"), blocks("ct")) == [("block layers.0 is gone: 2 operators (exp, sin)", ["layers.0"])]
+
+
 def test_a_block_of_which_a_part_stays_is_no_block_that_went():
     assert told(blocks("es", "es"), blocks("es", "e")) == []
 
@@ -123,6 +156,8 @@ def runs(*operators: str) -> GraphDocument:
         ("eses", "esesec", None),
         ("esesec", "eses", None),
         ("ese", "es", None),
+        ("", "eses", None),
+        ("eses", "", None),
     ],
 )
 def test_operators_of_a_module_that_run_another_number_of_times_are_one_edit(before, after, words):
