@@ -90,6 +90,15 @@ def test_a_block_is_named_from_the_last_word_of_its_path(parent, words):
     assert [text for text, _ in told(*graphs)] == [words]
 
 
+def test_equal_blocks_are_counted_behind_another_edit_too():
+    graph = blocks("es", "es", "ct", "es")
+    first = graph.nodes[1]._replace(args=("%pre",))
+    inserted = graph.nodes[1]._replace(name="pre", target="torch.neg", scope=None)
+    obtained = replace(graph, nodes=(graph.nodes[0], inserted, first, *graph.nodes[2:]))
+
+    assert told(blocks("es", "es", "ct"), obtained) == [("layers.3 is new (2 equal blocks -> 3)", ["layers.3"])]
+
+
 def test_one_layer_of_several_in_a_row_is_no_block():
     assert told(blocks("e", "s", "c"), blocks("e", "s", "c", "t")) == []
     assert told(blocks("e", "e"), blocks("e", "e", "e")) == [
