@@ -90,7 +90,8 @@ def difference_in_words(expected: str, obtained: str, value: str) -> str:
     distances = [abs(one - other) for one, other in pairs]
     if not all(map(math.isfinite, distances)):
         return ""
-    return f"differ by up to {max(distances, default=0.0):.3g}{' in min, max, mean or norm' if content.has_statistics else ''}"
+    where = " in min, max, mean or norm" if content.has_statistics else ""
+    return f"differ by up to {max(distances, default=0.0):.3g}{where}"
 
 
 class _Distance(NamedTuple):

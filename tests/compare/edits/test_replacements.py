@@ -370,7 +370,7 @@ W = "%x = input x\n%w = get w\n"
         # another spelling reads the same values
         (
             "%x = input x\n%a = torch.exp(%x)\nreturn %a",
-            f"%x = input x\n%c = torch.sin(%x)\n%w = get w\n%a = torch.mul(%w, %w)\nreturn %a",
+            "%x = input x\n%c = torch.sin(%x)\n%w = get w\n%a = torch.mul(%w, %w)\nreturn %a",
             [("replaced", "torch.exp -> torch.mul"), ("inserted", "torch.sin added after input x")],
         ),
         (
@@ -469,4 +469,4 @@ def test_neighbours_that_look_replaced_by_each_other_moved(monkeypatch, before, 
 def test_a_module_that_moved_is_told_as_seen_from_the_module_around_it():
     graphs = [nn.Sequential(OrderedDict(body=Post(is_behind))) for is_behind in (False, True)]
 
-    assert [edit.text for edit in diff_graphs(*graphs).edits][0] == "norm1 moved from before mix to before leave"
+    assert next(edit.text for edit in diff_graphs(*graphs).edits) == "norm1 moved from before mix to before leave"
