@@ -91,7 +91,7 @@ def _with_interface(graph: ComparedGraph, region: Region, occurrence: Occurrence
     text, key, changes = occurrence.text, occurrence.key, [*occurrence.changes]
     for name, change in graph.lone_inputs(region.expected, region.obtained):
         named = f"the {'new' if change.action == 'added' else 'removed'} input {name}"
-        text, count = re.subn(rf"\binput {re.escape(name)}\b", named, text, count=1)
+        text, count = re.subn(rf"\binput {re.escape(name)}\b", named, text)
         text = text if count else f"{text} with {named}"
         changes.append(change)
         key = (*key, named)
