@@ -131,7 +131,7 @@ class _Plain:
 class _Batch:
     """The first dimension of inputs and outputs, in parts."""
 
-    size: int
+    size: int | None  # None without a tensor that has dimensions
     parts: int
 
     @classmethod
@@ -140,7 +140,7 @@ class _Batch:
         if parts > 1 and (not sizes or sizes[0] % parts):
             found = f"the first input has a batch of {sizes[0]}" if sizes else "no input has a batch"
             raise ChoiceError(f"cannot give each of {parts} ranks its part of the batch: {found}")
-        return cls(sizes[0] if sizes else 0, parts)
+        return cls(next(iter(sizes), None), parts)
 
     def has(self, value: object) -> bool:
         """Return whether a value is a tensor with a part for each rank."""
@@ -256,10 +256,11 @@ class _Comparison:
         if result.output is not None or all(other.output is None for other in self.results):
             wanted, obtained = self._outputs(rank)  # a stage of a pipeline that is not the last one has none
             yield from dataclasses.replace(self.check.comparison, requires_grad=False).compare(wanted, obtained, OUTPUT)
+        plain_before, plain_after = self.plain.buffers
         for name, (before, after) in result.buffers.items():
             # A rank's own part of a buffer, or a constant of the rank, has no counterpart in the plain model.
-            if name in self.plain.buffers[0] and torch.equal(self.plain.buffers[0][name], before):
-                yield from self._of_state(f"buffer {name} after the call", self.plain.buffers[1][name], after)
+            if name in plain_before and torch.equal(plain_before[name], before):
+                yield from self._of_state(f"buffer {name} after the call", plain_after[name], after)
         if not self.check.grads:
             return
         yield from self._of_inputs(rank, result)

@@ -599,6 +599,7 @@ def test_without_training_no_draws_are_compared(told):
 
 def test_a_lone_dimension_may_be_the_batch(told):
     assert told(lambda x: x * 2, WIDE[:, 0], lambda rank: lambda x: x * 2, batch=True) == []
+    assert told(lambda x: x.sum(1), WIDE, lambda rank: lambda x: x.sum(1), batch=True) == []
 
 
 def test_each_sample_has_values_of_its_own_and_the_first_those_of_the_test(told):
