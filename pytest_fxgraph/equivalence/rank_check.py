@@ -328,7 +328,8 @@ class _Comparison:
             ahead += part.length
             for each in found if part.length < part.size else ():
                 held.setdefault(part.dimension, set()).update(range(each.start, each.start + each.length))
-        for dimension, elements in held.items():
+        is_whole = any(part[name].length == part[name].size for part in parts if name in part)
+        for dimension, elements in held.items() if not is_whole else ():
             missing = sorted(set(range(whole.shape[dimension])) - elements)
             if missing:
                 where = f"{missing[0]} to {missing[-1]}" if len(missing) > 1 else str(missing[0])
@@ -344,7 +345,7 @@ _OTHER_WEIGHTS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """The part of a parameter that a rank holds: elements of one dimension, all of them for the whole."""
+    """The part of a parameter that a rank holds: elements of one dimension. All numbers are 0 for the whole."""
 
     dimension: int
     start: int
@@ -366,17 +367,15 @@ def _parts_equal_to(local: torch.Tensor, whole: torch.Tensor, ahead: int) -> lis
         return []
     split = [dim for dim in range(whole.dim()) if whole.shape[dim] != local.shape[dim]]
     if not split:
-        size = whole.shape[0] if whole.dim() else 1
-        return [_Part(0, 0, size, size)] if torch.equal(whole, local) else []
+        return [_Part(0, 0, 0, 0)] if torch.equal(whole, local) else []
     dimension = split[0]
     size, length = whole.shape[dimension], local.shape[dimension]
-    if len(split) > 1 or not length or length > size:
+    if len(split) > 1 or not length:
         return []
-    # Parts begin behind those of earlier ranks, or at a multiple of their size; else where the first element stands.
-    likely = [ahead % size, *range(0, size, length)]
+    # Parts begin behind those of earlier ranks, else where the first element stands.
     same = (whole.movedim(dimension, 0) == local.select(dimension, 0)).reshape(size, -1).all(1)
-    for starts in (likely, same.nonzero().flatten().tolist()):
-        parts = [_Part(dimension, start, length, size) for start in dict.fromkeys(starts) if start + length <= size]
+    for starts in ([ahead % size], same.nonzero().flatten().tolist()):
+        parts = [_Part(dimension, start, length, size) for start in starts if start + length <= size]
         found = [part for part in parts if torch.equal(part.of(whole), local)]
         if found:
             return found

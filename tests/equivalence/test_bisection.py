@@ -588,3 +588,35 @@ def test_an_operator_without_inputs_is_described_without_any():
     lines = notes_on_calls(lambda x: torch.full((1,), 1.0), lambda x: torch.full((1,), 2.0), X)
 
     assert lines[1].endswith("its inputs in eager: none")
+
+
+def test_operators_that_the_graph_runs_at_the_end_have_their_way_alone():
+    torch.manual_seed(0)
+
+    def aside(x):
+        return torch.cos(x), torch.sin(x) * 2
+
+    def longer(x):
+        return torch.cos(x), torch.neg(torch.sin(x) * 2)
+
+    graph = fxcore.symbolic_trace(longer)
+    with pytest.raises(MismatchError) as caught:
+        fx_equivalence(aside, X, graph=graph)
+    path = record_of(NumericFailure, caught.value.report_data("test_net.py::test_net")).path
+
+    assert statuses(path) == [("agrees", "sin"), ("agrees", "mul"), ("only graph", "neg")]
+    assert (path[2].node, path[2].source, path[2].expected) == ("neg", "", "")
+    assert path[2].obtained.startswith("float32[2, 4] in")
+
+
+def test_operators_that_eager_runs_alone_have_their_place_and_values():
+    def longer(x):
+        return torch.neg(torch.sin(x))
+
+    with pytest.raises(MismatchError) as caught:
+        fx_equivalence(longer, X, graph=fxcore.symbolic_trace(lambda x: torch.sin(x)))
+    step = record_of(NumericFailure, caught.value.report_data("test_net.py::test_net")).path[-1]
+
+    assert (step.status, step.operator, step.node, step.obtained) == ("only eager", "neg", "", "")
+    assert "return torch.neg(torch.sin(x))" in step.source
+    assert step.expected.startswith("float32[2, 4] in")
