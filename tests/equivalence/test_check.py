@@ -452,7 +452,8 @@ def runs_of(monkeypatch):
 
         def noted(call, root, settings):
             name = "eager" if call is model else "graph"
-            runs.append(f"{name} {'quick' if settings.trust_versions else 'whole'}{' twice' * settings.second_call}")
+            twice = f" twice {settings.second_inputs}" if settings.second_call else ""
+            runs.append(f"{name} {'quick' if settings.trust_versions else 'whole'}{twice}")
             return run_model(call, root, settings)
 
         monkeypatch.setattr(check, "run_model", noted)
@@ -476,13 +477,30 @@ AGAIN = ["eager whole", "graph whole"]
         ({}, {}, ["eager quick", "graph whole"]),
         ({}, {"factor": 3.0}, ["eager quick", "graph whole", *AGAIN, "value"]),
         ({}, {"limit": 0.0}, ["eager quick", "graph whole", *AGAIN, "error"]),
-        ({"uncounted": 1.0}, {"uncounted": 1.0}, ["eager quick", "graph whole", "eager whole", "graph whole twice"]),
-        ({"uncounted": 1.0}, {}, ["eager quick", "graph whole", "eager whole", "graph whole twice", "state"]),
-        ({"counted": 1.0}, {"counted": 1.0}, ["eager quick", "graph whole twice"]),
+        (
+            {"uncounted": 1.0},
+            {"uncounted": 1.0},
+            ["eager quick", "graph whole", "eager whole", "graph whole twice others"],
+        ),
+        ({"uncounted": 1.0}, {}, ["eager quick", "graph whole", "eager whole", "graph whole twice others", "state"]),
+        ({"counted": 1.0}, {"counted": 1.0}, ["eager quick", "graph whole twice others"]),
     ],
 )
 def test_all_parameters_are_read_after_the_second_run_unless_the_runs_differ(runs_of, of_model, of_graph, runs):
     assert runs_of(Counted(**of_model), Counted(**of_graph)) == runs
+
+
+calls_of_keeps: list[int] = []
+
+
+def keeps(x):
+    calls_of_keeps.append(1)
+    return x * 2.0
+
+
+def test_both_are_called_twice_on_request_and_where_the_graph_may_keep_state(runs_of):
+    assert runs_of(Counted(), Counted(), second_call=True) == ["eager quick twice inner", "graph whole twice inner"]
+    assert runs_of(Counted(), keeps) == ["eager quick twice others", "graph whole twice others"]
 
 
 def test_all_parameters_are_read_after_both_runs_with_gradients(runs_of):
