@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -430,6 +431,27 @@ def test_nothing_is_watched_where_the_kind_is_not_wanted(monkeypatch, tmp_path):
 
     assert nn.Module.__call__ is own
     assert not asked
+
+
+def test_modules_are_watched_from_the_import_of_torch_on_and_in_tests_alone(monkeypatch, tmp_path):
+    own, acts, added = nn.Module.__call__, {}, []
+    watching = Watching(monkeypatch, tmp_path)
+    watching.calls.add_to(SimpleNamespace(after_import=acts.__setitem__, add=lambda kind, *_: added.append(kind)))
+    act = acts["torch.nn.modules.module"]
+
+    act(None)
+    assert nn.Module.__call__ is own
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "torch.nn.modules.module")
+        watching.calls.begin()
+        assert nn.Module.__call__ is own
+    act(None)
+    assert nn.Module.__call__ is not own
+    watching.calls.end()
+    act(None)
+    assert nn.Module.__call__ is own
+    assert {*acts} == {"torch.nn.modules.module", "torch._dynamo.utils", "torch._dynamo.eval_frame"}
+    assert added == ["start of a compilation"]
 
 
 def test_a_replacement_by_somebody_else_stays(monkeypatch, tmp_path):
