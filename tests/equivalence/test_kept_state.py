@@ -357,3 +357,32 @@ def test_a_variable_that_is_not_assigned_yet_keeps_nothing():
         return is_kept, may_keep_state(call, call), later
 
     assert outer()[:2] == (False, False)
+
+
+class Noting(nn.Module):
+    def forward(self, x):
+        CALLS.append(x)
+        return x
+
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        (Plain(), False),
+        (Noting(), True),
+        (nn.Sequential(Plain(), Plain(), Noting()), True),
+        (nn.Sequential(Plain(), nn.Linear(1, 1)), False),
+        (calling_double(counted_once()), True),
+        (fxcore.symbolic_trace(Plain()), False),
+        (nn.Sequential(calling_double(counted_once())), True),
+        (torch.jit.script(Plain()), False),
+    ],
+    ids=["plain", "noting", "parts", "plain parts", "graph", "plain graph", "graph in a part", "scripted"],
+)
+def test_modules_keep_state_if_a_forward_or_a_function_of_a_graph_does(root, expected):
+    assert may_keep_state(root, root) is expected
