@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.captures import tracing
+from pytest_fxgraph.captures import torch_internals, tracing
 from pytest_fxgraph.recorder import module_calls
 from pytest_fxgraph.recorder.module_calls import ModuleCalls
 
@@ -452,6 +452,24 @@ def test_modules_are_watched_from_the_import_of_torch_on_and_in_tests_alone(monk
     assert nn.Module.__call__ is own
     assert {*acts} == {"torch.nn.modules.module", "torch._dynamo.utils", "torch._dynamo.eval_frame"}
     assert added == ["start of a compilation"]
+
+
+def test_dynamo_leaves_the_replacement_to_python_from_its_import_on(monkeypatch, tmp_path):
+    left, acts = [], {}
+    monkeypatch.setattr(torch_internals, "leave_to_python", left.append)
+    calls = Watching(monkeypatch, tmp_path).calls
+    calls.add_to(SimpleNamespace(after_import=acts.__setitem__, add=lambda *_: None))
+    try:
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "torch._dynamo.eval_frame")
+            calls.begin()
+            assert left == []
+        acts["torch._dynamo.eval_frame"](None)
+        assert left == [nn.Module.__call__.__code__]
+    finally:
+        calls.off()
+    acts["torch._dynamo.eval_frame"](None)
+    assert len(left) == 1
 
 
 def test_a_replacement_by_somebody_else_stays(monkeypatch, tmp_path):
