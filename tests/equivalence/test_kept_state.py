@@ -270,6 +270,17 @@ def with_a_keyword_list(x, *, calls=[]):  # noqa: B006  the point of the test
     return x * len(calls)
 
 
+def halves(x):
+    return halves(x[: len(x) // 2]) if len(x) > 1 else Kind(x)
+
+
+class Kind:
+    """Is made by a function."""
+
+    def __init__(self, x):
+        self.x = x
+
+
 class WithoutState:
     """Has methods of the class."""
 
@@ -305,6 +316,7 @@ def unfilled():
     ("function", "expected"),
     [
         (scaled, False),
+        (halves, False),
         (unfilled(), False),
         (lambda x: scaled(x), False),
         (torch.relu, False),

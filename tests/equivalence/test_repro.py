@@ -74,6 +74,13 @@ def test_a_second_mismatch_of_a_test_has_a_folder_of_its_own(tmp_path):
     assert second == f"{first}-2"
 
 
+def test_a_later_run_writes_over_the_script_of_an_earlier_one(tmp_path):
+    first, second = (script_of(tmp_path, seed=seed) for seed in (7, 8))
+
+    assert "seed=7" in first
+    assert "seed=8" in second
+
+
 def test_the_script_runs_in_inference_mode_as_the_test_did(tmp_path):
     with torch.inference_mode():
         text = script_of(tmp_path)

@@ -54,6 +54,15 @@ def test_a_write_without_a_version_stays_after_a_quick_run_alone(fails, trust_ve
     assert model.total == 0
 
 
+@pytest.mark.parametrize(("trust_versions", "left"), [(True, 2), (False, 0)])
+def test_writes_of_two_calls_without_a_version_stay_after_a_quick_run_alone(trust_versions, left):
+    model = Writes()
+
+    run(model, trust_versions=trust_versions, second_call=True)
+
+    assert model.total == left
+
+
 def test_the_generators_stand_where_the_call_left_them():
     drawn, again, untouched = run(torch.rand_like), run(torch.rand_like), run(torch.sin)
 
@@ -198,10 +207,12 @@ def test_a_run_makes_two_calls_in_a_row_by_default():
     ("inputs", "is_same"), [("same", True), ("others", False), ("inner", False)]
 )  # fmt: skip
 def test_a_later_call_has_other_inputs_unless_the_same_are_asked_for(inputs, is_same):
-    second = run(lambda x: x * 1, second_call=True, second_inputs=inputs).second_output
+    x = torch.linspace(-1, 1, 100)
+    second = run(lambda x: x * 1, x, second_call=True, second_inputs=inputs).second_output
 
-    assert torch.equal(second.value, X) == is_same
-    assert second.value.shape == X.shape
+    assert torch.equal(second.value, x) == is_same
+    assert second.value.shape == x.shape
+    assert (second.value.abs().max() == 1) == (inputs != "inner")
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,43 @@ def test_the_tensors_of_a_call_count_for_the_next_one(watching, monkeypatch):
     assert len(watching.traced) == 2
 
 
+def test_calls_that_are_known_need_no_memory(watching, monkeypatch):
+    monkeypatch.setattr(module_calls, "_MOST_BYTES_KEPT", 8)
+    x = torch.zeros(0)
+    for _ in range(3):
+        Takes(2)(x)  # 8 bytes
+    watching.calls.end()
+    assert watching.kept.noted == [("module", "Takes", "graph 1")] * 3
+
+    watching.calls.begin()
+    Takes(3)(x)
+    Takes(2)(x)
+    watching.calls.end()
+    assert watching.kept.noted[3:] == [("module", "Takes", "graph 2"), ("module", "Takes", "graph 1")]
+
+
+def test_a_tensor_that_is_not_kept_needs_no_memory(watching, monkeypatch):
+    monkeypatch.setattr(module_calls, "_MOST_BYTES_KEPT", 0)
+    Takes()(torch.ones(2, requires_grad=True) * 2)
+    Takes()(torch.zeros(0))
+    watching.calls.end()
+
+    assert len(watching.traced) == 2
+
+
+class OwnTensor(torch.Tensor):
+    """A tensor of a user."""
+
+
+def test_arguments_that_are_no_plain_tensors_are_handed_on(watching):
+    own = torch.ones(2).as_subclass(OwnTensor)
+    given = (torch.float32, torch.device("cpu"), own, "text", None)
+    Takes()(*given)
+    watching.calls.end()
+
+    assert all(one is other for one, other in zip(watching.traced[0][1], given, strict=True))
+
+
 def test_each_kind_of_call_is_traced_once_and_noted_for_each_module(watching):
     model, twin = Takes(), Takes()
     for _ in range(2):
