@@ -731,3 +731,99 @@ def test_a_dict_of_another_class_reaches_a_leaf_as_one():
         return first_of(Output(first=x + 1))
 
     assert_agrees(function, fxcore.symbolic_trace(function, example_inputs=torch.ones(3)), torch.arange(3.0))
+
+
+class Renormalized(nn.Module):
+    def __init__(self, max_norm):
+        super().__init__()
+        self.table = nn.Embedding(3, 2, max_norm=max_norm)
+
+    def forward(self, index):
+        return self.table(index)
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.1])
+def test_a_layer_that_writes_its_weight_writes_it_in_each_run(max_norm):
+    model = Renormalized(max_norm)
+    before = model.table.weight.detach().clone()
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.arange(3))
+
+    assert torch.equal(model.table.weight, before)
+    found = graph_module(torch.arange(2))
+    assert (float(found.norm(dim=-1).max()) < 0.11) == (max_norm is not None)
+    assert torch.equal(model.table.weight[2], before[2])
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LazyLinear(2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_a_layer_without_shapes_is_refused_until_it_has_been_called():
+    model = Lazy()
+    x = torch.rand(2, 3)
+
+    with pytest.raises(TraceError, match=r"cannot run with an example, at .*a lazy module that is not initialized yet"):
+        fxcore.symbolic_trace(model, example_inputs=x)
+    model(x)
+    assert_agrees(model, fxcore.symbolic_trace(model, example_inputs=x), x)
+
+
+def asked_for_true(x):
+    return x.sum() if x.is_contiguous() is True else x.mean()
+
+
+def asked_for_false(x):
+    return x.sum() if torch.is_floating_point(x) is False else x.mean()
+
+
+def with_a_mask(x, mask=None):
+    return x if mask is None else x * mask
+
+
+def with_starred(x, *masks, **named):
+    first = masks[0]
+    bias = named["bias"]
+    return x if first is None or bias is None else x * first + bias
+
+
+def of_a_missing_item(x, pair):
+    try:
+        return x * pair[2]
+    except IndexError:
+        return x
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "named", "guards", "nodes"),
+    [
+        (asked_for_true, (torch.ones(3),), {}, ["x.is_contiguous()"], "x sum_1 output"),
+        (asked_for_false, (torch.ones(3),), {}, ["is_floating_point(x)"], "x mean output"),
+        (with_a_mask, (torch.ones(3),), {}, ["mask is None"], "x mask output"),
+        (with_a_mask, (torch.ones(3), torch.ones(3)), {}, ["mask is not None"], "x mask mul output"),
+        (with_a_mask, (torch.ones(3), None), {}, ["mask is None"], "x mask output"),
+        (
+            with_starred,
+            (torch.ones(3), torch.ones(3)),
+            {"bias": torch.ones(3)},
+            ["masks[0] is not None", "named['bias'] is not None"],
+            "x _masks _named getitem getitem_1 mul add output",
+        ),
+    ],
+)
+def test_a_program_has_exactly_these_guards(function, inputs, named, guards, nodes):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=inputs, example_kwargs=named)
+
+    assert expressions(graph_module) == guards
+    assert " ".join(node.name for node in graph_module.graph.nodes) == nodes
+    assert torch.equal(graph_module(*inputs, **named), function(*inputs, **named))
+
+
+def test_the_item_that_a_list_does_not_have_is_a_guard_on_its_length():
+    graph_module = fxcore.symbolic_trace(of_a_missing_item, example_inputs=(torch.ones(3), (torch.ones(3),)))
+
+    assert expressions(graph_module) == ["type(pair) is tuple", "len(pair) == 1"]
