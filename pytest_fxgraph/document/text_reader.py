@@ -36,7 +36,7 @@ _BLOCK = re.compile(rf"block ({_LABEL}):\Z")
 Line = tuple[int, str]  # its number, counted from 1, and its text
 _T = TypeVar("_T")
 _Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
-_Paths = set[tuple[str, bool]]  # paths of records, and those of blocks
+_Paths = set[tuple[str, tuple[str, ...]]]  # paths of records, and those of blocks with their lines
 
 
 def read_document(lines: Sequence[Line]) -> GraphDocument:
@@ -173,10 +173,10 @@ class _Reader:
             if body is None:
                 self.count(item.number)
                 record = read(item, base)
-                _note_path(record.path, False, known, item.number)
+                _note_path(record.path, (), known, item.number)
                 yield record
             elif body.path:
-                _note_path(f"{base}{body.path}", True, known, item.number)
+                _note_path(f"{base}{body.path}", body.lines, known, item.number)
                 yield from self._records(body.lines, read, known, f"{base}{body.path}.")
 
     def _graph(self, lines: Sequence[Line]) -> tuple[NodeRecord, ...]:
@@ -279,10 +279,11 @@ class _Templates:
         return [(item.number, text) for text in texts]
 
 
-def _note_path(path: str, is_block: bool, known: _Paths, number: int) -> None:
-    if (path, is_block) in known:  # a merge that kept both sides leaves such lines
+def _note_path(path: str, below: Sequence[Line], known: _Paths, number: int) -> None:
+    noted = path, tuple([text for _, text in below])  # a layer that runs twice may have two blocks of other lines
+    if noted in known:  # a merge that kept both sides leaves such lines
         raise YamlDataError(f"{path!r} stands there twice", number)
-    known.add((path, is_block))
+    known.add(noted)
 
 
 def _at(item: _Item, read: Callable[..., _T], *args: object) -> _T:

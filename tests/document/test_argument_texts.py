@@ -18,9 +18,10 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
+from fixtures.process_groups import fake_group, needs_fake_group
 from fxcore import Graph
 from fxcore.immutable_collections import immutable_dict, immutable_list
-from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
+from pytest_fxgraph.document.argument_texts import ArgumentTexts, has_groups, structure_notes
 from pytest_fxgraph.errors import DocumentError
 
 
@@ -102,6 +103,17 @@ class Options:
     names: list[str]
 
 
+class Called:
+    def __init__(self, name):
+        self.__name__ = name
+
+    def __call__(self):
+        pass
+
+    def __repr__(self):
+        return "Called()"
+
+
 @pytest.fixture
 def text():
     return ArgumentTexts(None).text
@@ -150,6 +162,9 @@ def text():
         (Bits.ONE | Bits.TWO, f"{__name__}.Bits(3)"),
         (Point(1, "a"), f'{__name__}.Point(x=1, y="a")'),
         (Options(1, ["a"]), f'{__name__}.Options(size=1, names=["a"])'),
+        (Called("sin"), f"{__name__}.sin"),
+        (Called(None), f'{__name__}.Called("Called()")'),
+        (SimpleNamespace(__name__="sin"), "types.SimpleNamespace(\"namespace(__name__='sin')\")"),
         (decimal.Decimal("1.5"), "decimal.Decimal(\"Decimal('1.5')\")"),
     ],
 )
@@ -233,3 +248,15 @@ def test_a_size_that_torch_knows_as_a_symbol_is_written_by_its_name():
     symbol = ShapeEnv().create_unbacked_symint()
 
     assert ArgumentTexts(None).text([symbol, 2]) == f'[torch.SymInt("{symbol}"), 2]'
+
+
+@needs_fake_group
+def test_there_are_groups_of_processes_once_the_processes_have_joined(monkeypatch):
+    found = [has_groups()]
+    with fake_group():
+        found.append(has_groups())
+        monkeypatch.delitem(sys.modules, "torch.distributed")
+        found.append(has_groups())
+        monkeypatch.undo()
+
+    assert found == [False, True, False]

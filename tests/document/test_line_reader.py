@@ -18,6 +18,8 @@ from pytest_fxgraph.document.model import YamlDataError
         ("%a = torch.relu(%x) # float32[1]; made by hand", "'made by hand' stands there twice, or is none of"),
         ("%a = torch.relu(%x) # meta: tag", "the metadata 'tag' has no name, as in `meta: tag=1`"),
         ("%a = torch.relu", "expected (...) behind 'torch.relu', got ''"),
+        ("%a = torch.relu(%x) 1", "expected (...) behind 'torch.relu', got '(%x) 1'"),
+        ("%a = torch.relu 1 (%x)", "expected (...) behind 'torch.relu', got '1 (%x)'"),
         ("%a = torch.relu(%x", "a bracket is not closed: ')' is missing"),
         ("%a = (%x)", "'(%x)' calls nothing: a call is TARGET(...), self.PATH(...) or %NAME.METHOD(...)"),
         ("%a = torch.sum(%x, dim=1, dim=2)", "the keyword 'dim' stands there twice"),
@@ -76,6 +78,9 @@ def test_a_parameter_requires_grad_unless_its_line_says_otherwise_and_a_buffer_o
         ("self.fc(%x)", "fc", True),
         ("self.fc.weight", "fc.weight", True),
         ("torch.exp(%x)", "torch.exp", False),
+        ("%x.exp()", "exp", False),
+        (".exp(1)", "exp", False),
+        ('get_attr "w"()', "w", False),
     ],
 )
 def test_a_path_in_quotes_is_whole_and_any_other_path_is_in_the_block(call, target, is_relative):
@@ -95,3 +100,9 @@ def test_a_path_in_quotes_is_whole_and_any_other_path_is_in_the_block(call, targ
 )
 def test_the_other_path_of_a_tensor_is_read_within_its_block(text, base, path):
     assert read_state(f"a: parameter float32[2]; is {text}", base).same_as == path
+
+
+def test_an_output_in_general_form_is_told_from_a_return():
+    lines = ['%output = output "output"(1)', '%x = placeholder "x"(1)', "return 1", "%a = torch.relu(1)"]
+
+    assert [read_node(line).is_general for line in lines] == [True, False, False, False]

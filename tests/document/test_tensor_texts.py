@@ -237,6 +237,7 @@ IMAGES = torch.ones(2, 3, 4, 5)
         (torch.ones(6)[::2], "float32[3] strides=(2,)"),
         (torch.ones(1, 3).expand(2, 3), "float32[2, 3] strides=(0, 1)"),
         (torch.ones(2, 1, 3).transpose(0, 2), "float32[3, 1, 2] strides=(1, *, 3)"),
+        (torch.ones(3, 2, 1).transpose(0, 1), "float32[2, 3, 1] strides=(1, 2, *)"),
         (torch.ones(1, 3).t(), "float32[3, 1]"),
         (torch.ones(0, 3).t(), "float32[3, 0]"),
         (IMAGES.to(memory_format=torch.channels_last), "float32[2, 3, 4, 5] channels_last"),
