@@ -60,12 +60,21 @@ class Scores:
 torch.export.register_dataclass(Scores)
 
 
+@dataclasses.dataclass
+class Registered:
+    first: object
+
+
+pytree.register_pytree_node(Registered, lambda value: ([value.first], None), lambda parts, _: Registered(*parts))
+
+
 @pytest.mark.parametrize(
     ("output", "words"),
     [
         (Moments(1, 2), "test_argument_texts.Moments(mean=*, variance=*)"),
         (Scores(1, 2), "test_argument_texts.Scores(logits=*, loss=*)"),
         (Scores(1), "test_argument_texts.Scores(logits=*, loss=None)"),
+        (Registered(1), "test_argument_texts.Registered(*)"),
         (OrderedDict(a=1), "collections.OrderedDict({'a': *})"),
         (defaultdict(list, {"a": 1}), "collections.defaultdict(builtins.list, {'a': *})"),
         (deque([1], maxlen=3), "collections.deque(*, maxlen=3)"),

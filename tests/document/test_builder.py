@@ -164,6 +164,8 @@ class Scores:
         (Scaled, 3, {}, (("%x", "%x", "%x"), ())),
         (Pair, 1, {"a": 1}, (("%x",), ("a",))),
         (dict, 1, {}, (("%x",), ())),
+        (tuple, 1, {}, (("%x",), ())),
+        (type("Fields", (), {"_fields": ("a",), "__init__": lambda self, a: None}), 1, {}, (("%x",), ())),
         (type("Counter", (), {"__signature__": "unknown"}), 1, {}, (("%x",), ())),
     ],
 )

@@ -161,8 +161,7 @@ LAYERS = GraphDocument(
         NodeRecord("output", "output", "output", ("(%tail, %down_0)",)),
     ),
     tuple(ModuleRecord(f"layers.{n}.{part}", "Linear", (("n", "1"),)) for n in range(5) for part in PARTS),
-    tuple(StateRecord(f"layers.{n}.{part}", "buffer", "int64[]") for n in range(5) for part in PARTS)
-    + (StateRecord("last", "buffer", "int64[]"),),
+    tuple(StateRecord(f"layers.{n}.{part}", "buffer", "int64[]") for n in range(5) for part in (*PARTS, "last")),
     notes=("one",),
     symbols=("s0",),
 )
@@ -216,10 +215,12 @@ def test_layers_are_found_under_other_names_in_blocks_and_without():
         ("  input y", "  input y as %x"),
         ("    norm: Linear(n=1)", "    norm: Linear(n=2)"),
         ("    norm: Linear(n=1)\n", ""),
+        ("  layers.4 like layers.*\nnotes", "notes"),
         ("  layers.4 like layers.*\nstate", "state"),
         ("  layers.4 like layers.*\nstate", "  layers.5 like layers.*\nstate"),
-        ("  last: buffer int64[]\n", ""),
-        ("  last: buffer int64[]\n", "  last: buffer int64[]\n  last: buffer int64[]\n"),
+        ("    last: buffer int64[]\n", ""),
+        ("    last: buffer int64[]\n", "    last: buffer int64[]\n    last: buffer int64[]\n"),
+        ("notes: |", "  last: buffer int64[]\nnotes: |"),
         ("graph: |\n", "graph: |\n  no nodes\n"),
         ("format: 3\n", "format: 2\n"),
         ("end: true\n", ""),
@@ -274,3 +275,30 @@ def test_lines_of_the_source_are_looked_past_beside_a_graph_inside():
     traced = replace(GRAPH, nodes=tuple(node._replace(source="model.py:1: x") for node in GRAPH.nodes))
 
     assert differs_in_names_at_most(encode(GRAPH), traced)
+
+
+def test_a_text_in_which_a_result_has_the_name_of_an_input_is_not_found_to_match():
+    assert not differs_in_names_at_most(OF_LAYERS.replace("%layers_4", "%x"), LAYERS)
+
+
+def test_layers_in_layers_are_found_under_other_names():
+    nodes, value = [NodeRecord("x", "placeholder", "x")], "%x"
+    for number in range(6):
+        for name in ("exp", "sin", "cos", "tan", "abs", "neg", "log"):
+            scope = f"outer.{number // 2}.inner.{number % 2}"
+            nodes.append(NodeRecord(f"{name}_{number}", "call_function", f"torch.{name}", (value,), scope=scope))
+            value = f"%{name}_{number}"
+    nodes.append(NodeRecord("output", "output", "output", (value,)))
+    document = GraphDocument(tuple(nodes))
+    text = encode(document)
+
+    assert "\n    block inner.*:\n" in text
+    assert differs_in_names_at_most(text, rename_nodes(document, {node.name: f"{node.name}_x" for node in nodes}))
+    assert not differs_in_names_at_most(text.replace("    return %inner_1", "    return %inner_0"), document)
+
+
+def test_a_module_whose_line_nobody_would_see_whole_is_found_to_match():
+    module = ModuleRecord("act", "Act", (("name", '"a b"'),))
+    document = GraphDocument(LAYERS.nodes, (module, ModuleRecord("odd\u200b", "Act")))
+
+    assert differs_in_names_at_most(encode(document), document)

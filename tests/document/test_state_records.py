@@ -93,7 +93,9 @@ def test_one_parameter_under_two_paths_is_recorded_as_the_same():
 
 
 def test_a_tensor_read_twice_is_recorded_once():
-    assert len(state_of(nn.Linear(1, 1), reads=["weight", "weight"])) == 1
+    (record,) = state_of(nn.Linear(1, 1), reads=["weight", "weight"])
+
+    assert record == StateRecord("weight", "parameter", "float32[1, 1]", requires_grad=True)
 
 
 def with_table(table, persistent=False):
