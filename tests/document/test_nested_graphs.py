@@ -221,7 +221,7 @@ def test_a_layer_with_a_graph_of_its_own_is_a_graph_module():
 
 def test_a_delegate_is_a_module_that_says_all_of_a_backend():
     delegate = with_delegate(None).lowered_module_0
-    values = {name: None for name in ("original_module", "backend_id", "processed_bytes", "compile_specs")}
+    values = dict.fromkeys(("original_module", "backend_id", "processed_bytes", "compile_specs"))
 
     assert is_delegate(delegate)
     assert not is_delegate(nn.ReLU())
