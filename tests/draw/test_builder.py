@@ -123,6 +123,7 @@ def chain_of(*operators: str) -> str:
         ([*["ab"] * 5, "c", *["ab"] * 5, "c"], ["4 more: layers.1 .. layers.4", "4 more: layers.7 .. layers.10"]),
         ([*["ab"] * 6, "-", *["cde"] * 3], ["5 more: layers.1 .. layers.5", "2 more: layers.8, layers.9"]),
         (["abcd", "abcd", "abcd", "abcde"], ["2 more: layers.1, layers.2"]),
+        (["abcdefgh", "abcdefgh"], ["1 more: layers.1"]),
         (["ab"], []),
         (["abcd", "efgh", "ijkl"], []),
     ],
@@ -270,6 +271,45 @@ def test_equal_edits_of_blocks_are_drawn_once():
     assert labels_of(edited, "unchanged") == ["unchanged: layers.0 .. layers.3", "unchanged: layers.16 .. layers.19"]
     opened = [cluster.label for cluster in edited.clusters if cluster.number in edited.opened(150)]
     assert opened == ["", "layers", "layers.4"]
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_the_second_of_two_equal_edits_is_in_a_box_that_stays_closed():
+    edited = picture_of(document(blocks(8)), document(blocks(8, changed=[3, 4])), title="")
+
+    _, layers, _ = tree(edited)
+    label = f"{TIMES}2, 1 more: layers.4"
+    assert layers[2:4] == [["layers.3", "a3", "b3", "c3"], [label, ["layers.4", "a4", "b4", "c4"]]]
+    (box,) = [cluster for cluster in edited.clusters if cluster.label == label]
+    assert (box.sort, box.path) == ("repeated", "layers")
+    assert box.number not in edited.opened(150)
+    assert labels_of(picture_of(document(blocks(8)), document(blocks(8, changed=[3])), title=""), "repeated") == []
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_equal_insertions_into_blocks_are_drawn_once():
+    plain = blocks(5)
+    lines = [
+        f"%n{line[2]} = torch.tan(%b{line[2]}) @ layers.{line[2]}\n{line.replace('(%b', '(%n')}"
+        if "sin" in line
+        else line
+        for line in plain.split("\n")
+    ]
+
+    for texts in ((plain, "\n".join(lines)), ("\n".join(lines), plain)):
+        label = f"{TIMES}5, 4 more: layers.1 .. layers.4"
+        assert labels_of(picture_of(*map(document, texts), title=""), "repeated") == [label]
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_blocks_repeat_although_they_call_a_module_that_all_of_them_share():
+    calls = [
+        f"%a{n} = self.layers.{n}.fc(%{f'c{n - 1}' if n else 'x'}) @ layers.{n}\n%b{n} = self.act(%a{n}) @ layers.{n}\n"
+        f"%c{n} = torch.sin(%b{n}) @ layers.{n}"
+        for n in range(5)
+    ]
+
+    assert boxes_of_repetitions("\n".join(["%x = input x", *calls, "return %c4"])) == ["4 more: layers.1 .. layers.4"]
 
 
 def test_another_edit_of_a_block_keeps_the_block_apart():
