@@ -214,6 +214,11 @@ def test_a_line_that_nobody_would_see_is_quoted_below_its_margin(line):
     ]
 
 
+def test_a_line_with_a_character_that_some_fonts_lack_or_no_editor_shows_is_quoted():
+    assert seen_lines(["a\tb"]) == ['~"a\\tb"']
+    assert seen_lines(["a\U0001f600"]) == ['~"a\\U0001f600"']
+
+
 # Blocks.
 
 
@@ -397,3 +402,28 @@ def test_texts_of_a_block_number_the_inputs_and_refuse_unknown_ones_if_asked():
     assert outer["%x"] == "%x"
     with pytest.raises(KeyError):
         Texts(refuses_unknown=True)["%x"]
+
+
+def test_a_block_may_begin_with_the_first_node_and_have_effects_of_any_words():
+    nodes = [
+        NodeRecord(f"{name}_{number}", "call_function", f"torch.{name}", (), effects=effects, scope=f"0.{number}")
+        for number in range(3)
+        for name, effects in (
+            ("a", ()),
+            ("b", (f'joins %a_{number} with "%a_0"', "random")),
+            ("c", ()),
+            ("d", ()),
+        )
+    ]
+
+    assert document_lines(GraphDocument(tuple(nodes))) == [
+        "block 0.*:",
+        "  %a = torch.a()",
+        '  %b = torch.b()  # effects: joins %a with "%a_0", random',
+        "  %c = torch.c()",
+        "  %d = torch.d()",
+        "  return",
+        "0.0() like 0.*",
+        "0.1() like 0.*",
+        "0.2() like 0.*",
+    ]
