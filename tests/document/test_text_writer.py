@@ -427,3 +427,10 @@ def test_a_block_may_begin_with_the_first_node_and_have_effects_of_any_words():
         "0.1() like 0.*",
         "0.2() like 0.*",
     ]
+
+
+def test_a_graph_inside_a_module_is_written_whole():
+    inner = GraphDocument(layers(returned("%scale_3")))
+    lines = document_lines(GraphDocument((X,), (ModuleRecord("m", "M", graph=inner),)))
+
+    assert lines[3:] == [f"    {line}" for line in document_lines(inner, folds=False)]
