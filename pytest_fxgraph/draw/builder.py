@@ -152,8 +152,8 @@ def _fold_level(
         for block in blocks[start : start + length]:
             inner = blocks_of_level(text, block.run.start, block.run.stop, f"{block.run.path}.")
             _fold_level(text, inner, paths, is_changed)
-        inside = range(further[0].run.start, further[-1].run.stop) if further else range(0)
-        if further and (is_changed is None or any(is_changed[place] for place in inside)):
+        if further and (is_changed is None or any(is_changed[further[0].run.start : further[-1].run.stop])):
+            inside = range(further[0].run.start, further[-1].run.stop)
             # With the first block, because a single further block has a path of its own.
             levels = zip(*(paths[place] for place in range(blocks[start].run.start, inside.stop)), strict=False)
             depth = sum(1 for _ in takewhile(lambda keys: len({*keys}) == 1, levels))
@@ -304,8 +304,8 @@ class _Clusters:
     def _fill(self, cluster: Cluster, inside: Sequence[int], depth: int) -> None:
         """Put nodes into a cluster. Neighbouring nodes of one module go into an inner cluster."""
         runs = [*_runs(inside, self._paths, depth)]
-        while len(runs) == 1 and runs[0][0] is not None and len(runs[0][1]) > 1 and cluster.sort == "module":
-            cluster.label, cluster.path = runs[0][0][1], runs[0][0][1]  # one box is enough around everything
+        while len(runs) == 1 and runs[0][0] is not None and cluster.sort == "module":
+            cluster.path = runs[0][0][1]  # one box is enough around everything
             depth += 1
             runs = [*_runs(inside, self._paths, depth)]
         for key, members in runs:

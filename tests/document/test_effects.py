@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import operator
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -254,10 +255,13 @@ def test_an_attribute_that_is_the_tensor_itself_shares_its_storage():
     assert effects_of(graph)["add_"] == ("write %x",)
 
 
-def test_a_view_whose_input_is_named_shares_its_storage():
+@pytest.mark.parametrize(
+    ("target", "names"), [(torch.reshape, ("input", "shape")), (torch.ops.aten.view.default, ("self", "size"))]
+)
+def test_a_view_whose_input_is_named_shares_its_storage(target, names):
     graph = Graph()
     x = graph.placeholder("x")
-    view = graph.call_function(torch.reshape, (), {"input": x, "shape": (-1,)})
+    view = graph.call_function(target, (), dict(zip(names, (x, (-1,)), strict=True)))
     graph.call_method("add_", (view, 1))
     graph.output(())
 

@@ -337,3 +337,12 @@ def test_changes_of_a_long_block_are_few_lines_though_most_lines_are_alike():
     lines = ("%a = f(%0)", "%b = g(%a)") * 101
 
     assert changes_between(lines, lines[1:]) == ("- %a = f(%0)",)
+
+
+def test_tensors_of_unlike_layers_beyond_those_that_are_compared_are_written_whole():
+    unlike = [(f"h.{n}", "".join(chr(0x4E00 + 7 * n + place) for place in range(7))) for n in range(2, 42)]
+
+    lines = tensors(("h.0", "abcdefg"), ("h.1", "abcdefg"), *unlike)
+
+    heads = [line for line in lines if " like " in line or line.endswith(":")]
+    assert heads == ["block h.*:", "h.0 like h.*", "h.1 like h.*"]

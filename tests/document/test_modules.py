@@ -421,3 +421,19 @@ def test_data_of_a_layer_that_its_constructor_did_not_check_is_told():
 
     assert config_of(pool) == {"output_size": "(None, 3)"}
     assert (config_of(listed)["kernel_size"], config_of(listed)["stride"]) == ("[2, 3]", '(1.5, "a")')
+
+
+def made_in(module):
+    """Return a module whose class torch could have there, with a setting, two parts, a tensor and a lost parameter."""
+
+    def __init__(self, weight=None, scale=1.0, lost=2, inner=None):
+        nn.Module.__init__(self)
+        self.weight, self.inner = nn.Parameter(torch.ones(1)), nn.ReLU()
+        self.scale, self.zero_point, self.other = 2.0, 3, 4
+
+    return type("Future", (nn.Module,), {"__init__": __init__, "__module__": module})()
+
+
+def test_a_class_of_torch_says_its_parameters_and_one_that_quantizes_its_scales_too():
+    assert config_of(made_in("torch.nn.modules.future")) == {"scale": "2.0"}
+    assert config_of(made_in("torch.ao.nn.future")) == {"scale": "2.0", "zero_point": "3"}

@@ -119,10 +119,15 @@ def test_a_buffer_of_the_state_dict_has_no_content():
     assert state_of(root, calls=["leaf"]) == (StateRecord("leaf.table", "buffer", "float32[2]"),)
 
 
+class OwnTensor(torch.Tensor):
+    """A tensor of the user's class."""
+
+
 @pytest.mark.parametrize("name", ["scale", "observer_enabled"])
-def test_a_users_buffer_that_is_named_like_a_setting_of_torch_has_no_content(name):
+@pytest.mark.parametrize("cls", [torch.Tensor, OwnTensor])
+def test_a_users_buffer_that_is_named_like_a_setting_of_torch_has_no_content(cls, name):
     leaf = nn.Module()
-    leaf.register_buffer(name, torch.ones(1))
+    leaf.register_buffer(name, torch.ones(1).as_subclass(cls))
 
     assert state_of(nn.ModuleDict({"leaf": leaf}), calls=["leaf"])[0].content is None
 

@@ -133,6 +133,13 @@ def test_blocks_that_follow_each_other_are_repetitions(blocks, labels):
 
 
 @pytest.mark.usefixtures("folds_small_graphs")
+def test_blocks_repeat_behind_a_node_between_them_and_an_earlier_block():
+    text = chain_of("cdef", *["abcd"] * 3).replace("%a1 = f.a(%f0)", "%free = torch.neg(%f0)\n%a1 = f.a(%free)")
+
+    assert boxes_of_repetitions(text) == ["2 more: layers.2, layers.3"]
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
 def test_blocks_within_blocks_repeat_where_the_outer_blocks_differ():
     lines, before = ["%x = input x"], "x"
     for stage in (0, 1):
@@ -638,6 +645,8 @@ def test_a_graph_of_40_nodes_is_folded(last, is_folded):
 
     assert len(picture.nodes) == 39 + is_folded
     assert bool(labels_of(picture, "repeated")) is is_folded
+    changed = picture_of(document(text), document(text.replace("%b6 = torch.exp", "%b6 = torch.log")), title="")
+    assert bool(labels_of(changed, "unchanged")) is is_folded
 
 
 @pytest.mark.parametrize(
