@@ -59,7 +59,7 @@ class _Item(NamedTuple):
 
 def _items(lines: Sequence[Line]) -> Iterator[_Item]:
     """Yield the lines of one level; blank lines and comments are left out."""
-    margin = min((_margin(line) for _, line in lines if _is_filled(line)), default=0)
+    margin = _common_margin([line for _, line in lines if _is_filled(line)])
     position = 0
     while position < len(lines):
         number, line = lines[position]
@@ -83,9 +83,13 @@ def _margin(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
+def _common_margin(lines: Sequence[str]) -> int:
+    return min(map(_margin, lines), default=0)
+
+
 def _dedented(lines: Sequence[Line]) -> list[Line]:
     """Return lines without the indentation that they share, and without blank lines around them."""
-    margin = min((_margin(line) for _, line in lines if line), default=0)
+    margin = _common_margin([line for _, line in lines if line])
     below = [(number, line[margin:]) for number, line in lines]
     while below and not below[-1][1]:
         below.pop()
@@ -122,8 +126,7 @@ class _Reader:
         graph: list[Line] = []
         sections: dict[str, list[Line]] = {}
         current = graph
-        filled = [line for _, line in lines if line.strip()]
-        margin = min(map(_margin, filled), default=0)
+        margin = _common_margin([line for _, line in lines if line.strip()])
         for number, line in lines:
             title = line[margin:].rstrip()
             if title.endswith(":") and title[:-1] in line_reader.SECTIONS:
@@ -388,7 +391,7 @@ def _costs(lines: Sequence[Line]) -> CostBlock:
 
 
 def _code(lines: Sequence[Line]) -> str:
-    margin = min([_margin(line) for _, line in lines if line], default=0)
+    margin = _common_margin([line for _, line in lines if line])
     texts = [line[margin:] for _, line in lines]
     while texts and not texts[-1]:
         texts.pop()
