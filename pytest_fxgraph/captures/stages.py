@@ -162,11 +162,11 @@ class Stages(Sequence[Stage]):
         return f"<stages: {' -> '.join(stage.name for stage in self._stages)}>"
 
     def _maker(self, node: StageNode) -> str:
-        for stage in reversed(self._stages):
-            if node.change != "kept":
-                break
+        place = -1
+        while node.change == "kept":
             (node,) = node.made_from
-        return node.rule or stage.name
+            place -= 1
+        return node.rule or self._stages[place].name
 
 
 def _place(node: StageNode) -> str:

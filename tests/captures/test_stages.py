@@ -199,9 +199,7 @@ def test_a_node_comes_from_the_nodes_with_its_surest_mark(sine, cosine, meta, so
 
 
 def test_a_node_inside_a_module_comes_from_the_call_of_the_module():
-    stages = fx_stages(
-        Model(), X, ["symbolic", marking(), tangent({"nn_module_stack": {"a": ("linear", nn.Linear)}})]
-    )
+    stages = fx_stages(Model(), X, ["symbolic", marking(), tangent({"nn_module_stack": {"a": ("linear", nn.Linear)}})])
 
     (node,) = stages[-1].nodes
     assert [each.name for each in node.made_from] == ["linear"]
