@@ -144,6 +144,59 @@ def test_the_nearest_miss_names_its_reason(model, reason):
     assert len(uses[0].nearest.reasons) == 1
 
 
+def of_one_input(x):
+    return aten.sub.Tensor(x.cos(), x.sin())
+
+
+@pytest.mark.parametrize(
+    ("model", "agreed", "reasons"),
+    [
+        (
+            lambda x, y: x.cos() - y.sin(),
+            3,
+            ["sin: the pattern reads KeywordArg('x') twice, and here these are two values"],
+        ),
+        (lambda x, y: x.cos() - x.exp(), 2, ["exp: the pattern has aten.sin.default, and here is aten.exp.default"]),
+        (lambda x, y: aten.sub.Scalar(x.cos(), 1.0), 0, ["the graph has nowhere aten.sub.Tensor"]),
+    ],
+)
+def test_a_miss_counts_what_agreed_and_names_an_input_that_is_two(model, agreed, reasons):
+    (use,) = uses_in(model, PAIR, pass_of(of_one_input, [torch.randn(4)]))
+
+    assert use.nearest.agreed == agreed
+    assert [reason.startswith(words) for reason, words in zip(use.nearest.reasons, reasons, strict=True)] == [True]
+
+
+@pytest.mark.parametrize(("given", "here"), [(lambda x: x, "%x"), (lambda x: [], "[]")])
+def test_an_argument_that_is_no_list_is_told(given, here):
+    expressions = matcher()
+    parts = expressions.ListOf(expressions.CallFunction(aten.relu.default, expressions.Arg()))
+    made = expressions.PatternMatcherPass()
+    expressions.register_graph_pattern(expressions.CallFunction(aten.cat.default, parts), pass_dict=made)(print)
+    graph = torch.fx.Graph()
+    graph.output(graph.call_function(aten.cat.default, (given(graph.placeholder("x")),)))
+    with patterns_watched() as uses:
+        made.apply(torch.fx.GraphModule(nn.Module(), graph))
+
+    (reason,) = uses[0].nearest.reasons
+    assert reason.startswith("cat_default: ")
+    assert reason.endswith(f"is a list in the pattern, and {here} here")
+
+
+@pytest.mark.parametrize("name", ["own", None])
+def test_a_use_has_the_name_of_its_pass_and_the_line_of_its_place(name):
+    made = pass_of(scaled, PAIR)
+    made.pass_name = name
+    graph = make_fx(lambda x, y: x.exp() * 2.0 - y.cos(), tracing_mode="fake")(*PAIR)
+    for node in graph.graph.nodes:
+        node.stack_trace = 'File "model.py", line 3, in forward\n    return x\n'
+    with patterns_watched() as uses:
+        made.apply(graph)
+
+    assert uses[0].pass_name == (name or "")
+    assert uses[0].nearest.place == "sub (model.py:3: return x)"
+
+
 def test_the_nearest_place_is_told_where_several_are_none():
     def model(x, y):
         return x.exp() - y, x.relu() * 3.0 - y.cos(), y - x
