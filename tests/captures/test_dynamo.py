@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -230,3 +231,84 @@ def test_a_backward_runs_for_the_outputs_with_a_gradient():
     dynamo._run_backward([torch.ones(2), None])
 
     assert weight.grad.tolist() == [5, 5]
+
+
+class Log:
+    """A log of a Dynamo that hands over one graph of its own in each call."""
+
+    graph = torch.fx.symbolic_trace(lambda x: x.relu())
+
+    def compiled(self, model, backend, *, is_dynamic):
+        self.is_dynamic = is_dynamic
+        Log.last = self
+
+        def run(x):
+            return backend(self.graph, [x])(x)
+
+        return run
+
+    def break_reasons(self):
+        return []
+
+    def failed_frames(self):
+        return []
+
+
+@pytest.mark.parametrize(("shapes", "is_dynamic"), [(None, None), (True, True), (False, False), ({"x": None}, None)])
+@pytest.mark.parametrize("is_backward_run", [False, True])
+def test_all_calls_are_made_and_each_graph_is_lowered(monkeypatch, shapes, is_dynamic, is_backward_run):
+    monkeypatch.setattr(dynamo, "DynamoLog", Log)
+    monkeypatch.setattr(dynamo, "dynamo_reset", nullcontext)
+    changed = []
+    calls = [((torch.ones(3, requires_grad=True),), {}, lambda: changed.append("before the second call"))]
+    request = CaptureRequest.of(Net(), torch.ones(2, 3), None, "dynamo", calls, shapes)
+    made = DynamoRecording(request)
+    given = []
+
+    def lower(graph_module, examples, state):
+        given.append(state)
+        return graph_module.forward
+
+    found = made.run(lower, is_backward_run=is_backward_run) if is_backward_run else made.run(lower)
+
+    assert Log.last.is_dynamic is is_dynamic
+    assert changed == ["before the second call"]
+    assert given == [{}, {}]
+    assert [tuple(outputs.shape) for _, outputs in found] == [(2, 3), (3,)]
+    assert [(call[0][0].grad is not None) for call, _ in found] == [False, is_backward_run]
+    assert [[node.op for node in each.graph.nodes] for each in made.graphs] == [
+        ["placeholder", "call_method", "output"]
+    ] * 2
+
+
+def test_a_graph_without_a_call_is_lowered_and_not_kept():
+    made, lowered = recording(), []
+    backend = made._backend(lambda graph_module, examples, state: lowered.append(graph_module))
+
+    backend(torch.fx.symbolic_trace(lambda x: x), [torch.ones(2)])
+
+    assert (len(lowered), made.graphs) == (1, [])
+
+
+def test_ranges_that_torch_does_not_keep_stay_unknown(monkeypatch):
+    answers = iter([({}, ["a", "b"]), ({}, ["b", "c"]), CaptureError("no ranges"), ({}, ["d"])])
+
+    def note(graph_module):
+        answer = next(answers)
+        if isinstance(answer, CaptureError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(dynamo, "note_shapes", note)
+    monkeypatch.setattr(dynamo, "named_bounds", lambda ranges: {"s0": (1, 2)})
+    made = recording()
+
+    made._read_shapes(None)
+    made._read_shapes(None)
+    assert made.capture([]).range_constraints == {"s0": (1, 2)}
+    assert [guard.name for guard in made.capture([]).guards] == ["a", "b", "c"]
+    made._read_shapes(None)
+    made._read_shapes(None)
+    assert [guard.name for guard in made.capture([]).guards] == ["a", "b", "c", "d"]
+    with pytest.raises(CaptureError, match="no ranges"):
+        _ = made.capture([]).range_constraints
