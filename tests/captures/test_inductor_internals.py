@@ -442,13 +442,13 @@ def test_graphs_inside_of_a_call_have_a_scheduler():
 def test_a_plan_has_refusals_reuses_partitions_and_the_program(monkeypatch):
     lowering = pytest.importorskip("torch._inductor.graph").GraphLowering
     why = pytest.importorskip("torch._inductor.scheduler").WhyNoFuse
-    monkeypatch.setattr(why, "__call__", lambda self, reason, *args: "told")
+    monkeypatch.setattr(why, "__call__", lambda self, reason, *args: (reason, args))
     graph = graph_of(lines=[object(), ReuseLine("buf0", "buf1")], partition_maps=[1, 2])
     graph.codegen, graph.codegen_with_cpp_wrapper = (lambda: ("text", 0)), (lambda: (SimpleNamespace(value="C++"), 0))
 
     def compile_graph():
         named = SimpleNamespace(name1="x", node2=SchedulerNode("y"))
-        assert why.__call__(named, "no %s", "room") == "told"
+        assert why.__call__(named, "no %s", "room") == ("no %s", ("room",))
         lowering.compile_to_module(graph)
 
     for graph.cpp_wrapper, program in ((False, "text"), (True, "C++")):
@@ -475,3 +475,38 @@ def test_a_capture_uses_no_cache_and_a_compiler_only_to_measure(options, without
                    for name in names}  # fmt: skip
     assert after == {name: usual[name] for name in names}
     assert entered == without
+
+
+def test_the_nodes_of_libraries_are_the_ends_of_their_calls():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    product, relu = (graph.call_function(target, (x,)) for target in (torch.mm, torch.relu))
+    scheduled = graph_of(
+        [
+            SchedulerNode("a", node=SimpleNamespace(origin_node=product), is_extern=True),
+            SchedulerNode("b", node=SimpleNamespace(origin_node=relu)),
+        ]
+    )
+    scheduled.graph = graph
+
+    order = inductor_internals._Order.of(scheduled)
+    assert order.in_libraries == {product}
+    assert order.places == {x: 0, product: 1, relu: 2}
+
+
+def test_the_end_of_a_buffer_is_its_own_node_or_the_last_of_its_origins():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    pair = graph.call_function(torch.var_mean, (x,))
+    first = graph.call_function(operator.getitem, (pair, 0))
+    relu = graph.call_function(torch.relu, (first,))
+
+    def ends(*origins, **facts):
+        found = inductor_internals._end_nodes(SimpleNamespace(get_origins=lambda: origins, **facts))
+        assert len(found) == len({*found})
+        return {*found}
+
+    assert ends(x, relu, origin_node=first) == {pair}
+    assert ends(first, relu, origin_node=x) == ends(first, relu) == {relu, pair}
+    assert ends(first, relu, op_overload=torch.var_mean) == {pair}
+    assert inductor_internals._end_nodes(SimpleNamespace()) == []
