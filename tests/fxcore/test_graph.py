@@ -15,7 +15,8 @@ import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import CodeGen, Graph
 from fxcore.errors import FxError
-from fxcore.graph import break_cycles
+from fxcore.graph import break_cycles, gc_paused
+from fxcore.torch_fx_registry import FINDS_NO_NODES
 
 
 @pytest.fixture
@@ -410,3 +411,40 @@ def test_the_pending_work_before_a_change_is_done_once():
     graph.settle(lambda: done.append(2))
     graph.settle(lambda: done.append(3))
     assert done == [1, 2]
+
+
+def test_the_collector_pauses_in_the_outermost_block_alone():
+    assert gc.isenabled()
+    with gc_paused():
+        assert not gc.isenabled()
+        with gc_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_graph_has_no_nodes_before_the_first():
+    graph = Graph()
+    assert len(graph.nodes) == 0
+
+    graph.placeholder("x")
+
+    assert len(graph.nodes) == 1
+
+
+def test_code_is_written_before_its_graph_changes():
+    module = fxcore.symbolic_trace(lambda x: x + 1)
+    code = module.graph.python_code("self").src
+
+    module.graph.placeholder("y")
+
+    assert module.code == code
+
+
+def test_a_pass_of_torch_is_refused_where_it_reads_the_nodes_itself():
+    names = {"__name__": min(FINDS_NO_NODES), "call": lambda graph: len(graph.nodes)}
+    exec("def read(graph):\n    return graph.nodes\ndef ask(graph):\n    return call(graph)", names)
+
+    with pytest.raises(FxError):
+        names["read"](Graph())
+    assert names["ask"](Graph()) == 0

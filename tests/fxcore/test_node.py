@@ -296,3 +296,50 @@ def test_a_node_without_inputs_forgets_none_and_one_with_inputs_all():
 
     assert (add.args, add.kwargs, add.all_input_nodes) == ((None, [None]), {"alpha": None, "out": 1}, [])
     assert not x.users
+
+
+def test_a_node_made_by_hand_has_its_arguments_and_is_a_user_of_its_inputs():
+    graph = Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+
+    node = Node(graph, "sum", "call_function", torch.add, ([x], 1), {"alpha": y})
+    bare = Node(graph, "bare", "call_function", torch.add, (), {})
+
+    assert (node.args, node.kwargs, node.all_input_nodes) == (([x], 1), {"alpha": y}, [x, y])
+    assert (list(x.users), list(y.users)) == ([node], [node])
+    assert (bare.args, bare.kwargs, bare.all_input_nodes) == ((), {}, [])
+
+
+def test_replacing_an_input_that_is_a_keyword_or_is_not_read():
+    graph = Graph()
+    x, y, z = (graph.placeholder(name) for name in "xyz")
+    by_keyword = graph.call_function(torch.neg, (), {"input": x})
+    other = graph.call_function(torch.neg, (y,))
+
+    by_keyword.replace_input_with(x, z)
+    other.replace_input_with(x, z)
+
+    assert (by_keyword.args, by_keyword.kwargs, by_keyword.all_input_nodes) == ((), {"input": z}, [z])
+    assert (other.args, other.all_input_nodes) == ((y,), [y])
+    assert [list(each.users) for each in (x, y, z)] == [[], [other], [by_keyword]]
+
+
+@pytest.mark.parametrize("is_hook", [False, True])
+def test_code_that_a_callback_compiles_is_of_the_graph_as_it_was_then(is_hook):
+    module = fxcore.symbolic_trace(lambda x, y: (x.relu(), x.neg()))
+    x, y, *_ = module.graph.nodes
+    codes = []
+
+    def compiled(*_, **__):
+        module.recompile()
+        codes.append(module.graph.python_code("self").src)
+        return True
+
+    if is_hook:
+        with module._set_replace_hook(compiled):
+            x.replace_all_uses_with(y)
+    else:
+        x.replace_all_uses_with(y, compiled)
+
+    assert module.code == codes[-1]
+    assert ("y.relu()" in codes[-1], "x.neg()" in codes[-1]) == (True, True)
