@@ -436,9 +436,33 @@ def test_code_is_written_before_its_graph_changes():
     module = fxcore.symbolic_trace(lambda x: x + 1)
     code = module.graph.python_code("self").src
 
-    module.graph.placeholder("y")
+    next(node for node in module.graph.nodes if node.op == "call_function").update_arg(1, 5)
 
     assert module.code == code
+
+
+def test_nodes_are_found_in_the_order_of_the_graph():
+    graph = Graph()
+    x = graph.placeholder("x")
+    first, second = graph.call_function(torch.neg, (x,)), graph.call_function(torch.neg, (x,))
+    assert graph.find_nodes(op="call_function", target=torch.neg) == [first, second]
+
+    second.append(first)
+
+    assert graph.find_nodes(op="call_function", target=torch.neg) == [second, first]
+
+
+def test_details_are_written_only_if_they_are_asked_for():
+    module = fxcore.symbolic_trace(lambda x: x + 1)
+    for node in module.graph.nodes:
+        node.meta["val"] = torch.ones(2, 3)
+
+    def comments(**options):
+        return module.graph.python_code("self", verbose=True, **options).src
+
+    plain = comments(include_stride=False, include_device=False)
+    assert comments() == plain != comments(include_stride=True)
+    assert plain != comments(include_device=True)
 
 
 def test_a_pass_of_torch_is_refused_where_it_reads_the_nodes_itself():

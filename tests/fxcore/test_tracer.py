@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import fxcore
+import fxcore.tracer as tracer_file
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import Tracer
 from fxcore.errors import FxError
@@ -379,7 +380,9 @@ def test_functions_in_the_globals_of_every_forward_are_recorded():
     def sights(fx):
         first, second, third = Plain(), Plain(), Plain()
         second.forward, third.forward = made({"sqrt": math.sqrt}), made({"sqrt": math.sqrt})
-        return fx.Tracer().trace(nn.Sequential(first, second, third))
+        ways = {"sqrt": math.sqrt, "nn": nn}
+        exec("class Only(nn.Module):\n    def forward(self, x):\n        return sqrt(x)", ways)
+        return fx.Tracer().trace(nn.Sequential(first, second, third, ways["Only"]()))
 
     assert_same_success(sights)
 
@@ -437,3 +440,41 @@ def test_undoing_a_part_of_a_trace_forgets_its_parameters_alone():
     nodes = Tracer().trace(Undoes(2, 2)).nodes
 
     assert [node.target for node in nodes if node.op == "get_attr"] == ["weight", "bias"]
+
+
+@pytest.mark.parametrize(
+    ("is_imported", "is_available", "is_initialized", "is_patched"),
+    [
+        (False, False, False, False),
+        (True, False, False, True),
+        (False, True, False, False),
+        (False, True, True, True),
+        (True, True, True, True),
+    ],
+)
+def test_collectives_are_recorded_where_somebody_may_call_them(
+    monkeypatch, is_imported, is_available, is_initialized, is_patched
+):
+    calls = []
+    monkeypatch.setattr(tracer_file, "patch_collectives", calls.append)
+    monkeypatch.setattr(tracer_file, "FUNCTIONAL", "sys" if is_imported else "a module that nobody imported")
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: is_available)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: is_initialized, raising=False)
+
+    Tracer().trace(lambda x: x + 1)
+
+    assert bool(calls) is is_patched
+
+
+def test_a_forward_is_traced_again_with_the_tracer_and_the_arguments_of_the_first_trace():
+    class Own(Tracer):
+        pass
+
+    def forward(self, x, is_negated):
+        return -x if is_negated else x
+
+    made = tracer_file.retrace(forward, {"_tracer_cls": Own, "_tracer_extras": {"concrete_args": {"is_negated": True}}})
+    plain = tracer_file.retrace(lambda self, x: x, {"_tracer_cls": None, "_tracer_extras": None, "note": 1})
+
+    assert (made.graph._tracer_cls, made(2, True)) == (Own, -2)
+    assert (plain.graph._tracer_cls, plain(2), plain.note) == (Tracer, 2, 1)
