@@ -11,10 +11,10 @@ import torch
 
 from fxcore.state.changes import Change
 from fxcore.state.readings import (
-    _shows_draws,
     Content,
     Reading,
     Readings,
+    _shows_draws,
     global_generators,
     is_array,
     kinds_of_generators,

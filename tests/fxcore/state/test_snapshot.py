@@ -449,3 +449,14 @@ def test_a_fact_of_a_tensor_is_told_if_it_alone_changed(change, what):
     change(layer.weight)
 
     assert [(each.path, each.what) for each in before.changes() if each.what != "values"] == [("weight", what)]
+
+
+def test_gradients_of_values_are_put_back():
+    value = torch.ones(2, requires_grad=True)
+    value.grad = torch.ones(2)
+    before = Snapshot.of_values([("value", value)])
+
+    value.grad.add_(1)
+    before.restore()
+
+    assert value.grad.tolist() == [1.0, 1.0]
