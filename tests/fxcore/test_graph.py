@@ -472,3 +472,15 @@ def test_a_pass_of_torch_is_refused_where_it_reads_the_nodes_itself():
     with pytest.raises(FxError):
         names["read"](Graph())
     assert names["ask"](Graph()) == 0
+
+
+def test_a_node_at_the_end_leaves_the_labels_of_the_others():
+    graph = Graph()
+    nodes = [graph.placeholder(name) for name in "xyz"]
+    labels = [node._sort_key for node in nodes]
+
+    with graph.inserting_after(nodes[-1]):
+        last = graph.placeholder("last")
+
+    assert [node._sort_key for node in nodes] == labels
+    assert graph.order_between(nodes[-1], graph._root) == last._sort_key > labels[-1]

@@ -343,3 +343,28 @@ def test_code_that_a_callback_compiles_is_of_the_graph_as_it_was_then(is_hook):
 
     assert module.code == codes[-1]
     assert ("y.relu()" in codes[-1], "x.neg()" in codes[-1]) == (True, True)
+
+
+def test_the_line_of_a_node_has_tensor_metadata_only_if_asked_for():
+    graph = Graph()
+    node = graph.call_function(torch.neg, (graph.placeholder("x"),))
+    node.meta["val"] = torch.ones(2, 3)
+
+    plain, full = (node.format_node(include_tensor_metadata=asked) for asked in (False, True))
+
+    assert node.format_node() == plain
+    assert ("f32[2, 3]" in plain, "f32[2, 3]" in full) == (False, True)
+
+
+def test_the_state_of_a_node_has_every_field():
+    graph = Graph()
+    node = graph.call_function(torch.neg, (graph.placeholder("x"),))
+    node.meta["note"], node.extra = 1, 2
+
+    state = node.__getstate__()
+
+    assert {"graph", "users", "meta", "extra", "_name", "_op", "_args", "_prev"} <= state.keys()
+    assert state.keys().isdisjoint({"__dict__", "__weakref__", "_meta"})
+    other = Node.__new__(Node)
+    other.__setstate__(state)
+    assert (other.name, other.meta, other.extra, other.args) == (node.name, node.meta, 2, node.args)
