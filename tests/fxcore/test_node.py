@@ -368,3 +368,16 @@ def test_the_state_of_a_node_has_every_field():
     other = Node.__new__(Node)
     other.__setstate__(state)
     assert (other.name, other.meta, other.extra, other.args) == (node.name, node.meta, 2, node.args)
+
+
+def test_metadata_stays_with_the_replaced_node_unless_asked_for():
+    graph = Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    graph.call_function(torch.neg, (x,))
+    x.meta["note"] = 1
+
+    x.replace_all_uses_with(y)
+    assert y.meta == {}
+    x.replace_all_uses_with(y, propagate_meta=True)
+
+    assert y.meta == {"note": 1}
