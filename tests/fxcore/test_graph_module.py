@@ -11,8 +11,8 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph, GraphModule, Tracer
-from fxcore.errors import FxError
-from fxcore.graph_module import _get_attr_via_attr_list
+from fxcore.errors import FxError, GuardError
+from fxcore.graph_module import _get_attr_via_attr_list, _refuse_uncompiled
 
 
 class Model(nn.Module):
@@ -448,3 +448,15 @@ def test_a_pickle_names_the_class_that_another_process_can_import():
         return kind(nn.Module(), Graph()).__reduce__()[1][0]
 
     assert [named(kind) for kind in (GraphModule, Greets, Local)] == [None, Greets, None]
+
+
+def test_a_compilation_fails_for_a_guard_only_if_the_inputs_break_it():
+    traced = fxcore.symbolic_trace(lambda x: x + 1 if x.shape[0] > 2 else x, example_inputs=(torch.ones(4),))
+    error = ValueError("no graph")
+
+    assert _refuse_uncompiled(traced, (torch.ones(3),), {}, error) is None
+    assert _refuse_uncompiled(traced, (), {"x": torch.ones(3)}, error) is None
+    with pytest.raises(GuardError) as caught:
+        _refuse_uncompiled(traced, (torch.ones(2),), {}, error)
+
+    assert caught.value.__cause__ is error
