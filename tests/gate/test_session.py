@@ -365,3 +365,45 @@ def test_a_run_that_no_launcher_started_gathers_nothing(session):
 
     assert session.gather(has_passed=False)
     assert golden(session) == "format: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_new"),
+    [
+        ({"status": "missing"}, True),
+        ({"status": "updated", "update": "new"}, True),
+        ({"status": "updated", "update": "changed"}, False),
+        ({"status": "matched"}, False),
+        ({"status": "missing", "inline": {}}, False),
+    ],
+)
+def test_goldens_are_new_that_are_missing_or_added_in_files(session, facts, is_new):
+    outcome = replace(MATCHED, **facts)
+    session.outcomes.append(outcome)
+
+    assert session.new() == [outcome] * is_new
+
+
+def test_the_goldens_of_a_test_whose_beginning_nobody_reported_are_not_written(session):
+    finish(session, UPDATED, phases=("call", "teardown"))
+
+    assert golden(session) is None
+
+
+@pytest.mark.parametrize(
+    ("lacked", "lacking"), [([True], {ID}), ([False], set()), ([True, False], set()), ([False, True], set())]
+)
+def test_a_test_lacks_goldens_if_it_failed_for_nothing_else(session, lacked, lacking):
+    for each in lacked:
+        finish(session, failing="call", outcome="failed", fxgraph_lacked_goldens_only=each)
+
+    assert session.lacking() == lacking
+
+
+def test_a_test_without_a_line_is_placed_at_the_first_line_of_its_file(session):
+    report = SimpleNamespace(nodeid=ID, when="teardown", outcome="failed", location=("test_a.py", None, "test_x"))
+    attach_outcomes([MISSING], report)
+
+    session.pytest_runtest_logreport(report)
+
+    assert session.places == {ID: ("test_a.py", 1)}
