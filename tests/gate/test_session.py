@@ -407,3 +407,38 @@ def test_a_test_without_a_line_is_placed_at_the_first_line_of_its_file(session):
     session.pytest_runtest_logreport(report)
 
     assert session.places == {ID: ("test_a.py", 1)}
+
+
+@pytest.mark.parametrize(
+    ("command", "section"), [("pytest x", "it differs\nmore"), ("", "it differs\n  accept: pytest x\nmore")]
+)
+def test_a_test_that_expects_its_mismatch_is_told_no_command(session, command, section):
+    mismatch = replace(MATCHED, status="mismatch", command=command, section="it differs\n  accept: pytest x\nmore")
+
+    finish(session, replace(mismatch, cluster="3f"), failing="call", outcome="skipped", wasxfail="known")
+
+    assert session.outcomes == [replace(mismatch, command="", section=section, cluster="")]
+
+
+def test_results_are_kept_without_the_texts(session):
+    finish(session, MISSING, replace(UPDATED, golden="golden/b.yaml"), failing="call", outcome="failed")
+
+    assert [(each.new_text, each.received) for each in session.outcomes] == [(None, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "passed", "result"),
+    [
+        ({"status": "matched"}, False, "matched"),
+        ({"status": "mismatch"}, False, "mismatch"),
+        ({"status": "updated", "new_text": "x\n"}, False, "refused"),
+        ({"status": "updated", "new_text": "x\n"}, True, "written"),
+    ],
+)
+def test_an_inline_golden_is_written_if_its_test_passed_and_any_other_result_is_its_own(session, facts, passed, result):
+    inline = Outcome(ID, "test_a.py:3", "structure", inline={"file": "test_a.py", "digest": "", "end": [3, 4]}, **facts)
+
+    finish(session, inline, **({} if passed else {"failing": "call", "outcome": "failed"}))
+
+    assert session.results == {(ID, "test_a.py:3"): result}
+    assert session.asked() == set()
