@@ -361,3 +361,13 @@ def test_a_variant_of_exactly_the_ranks_of_the_launch_is_outdated(gather, is_rec
     found = gathered_goldens({rank: [outcome("new")] for rank in (0, 1)}, store, config)
 
     assert [each.name for each in found.outdated] == [f"test_f@ranks-0-1{end}"]
+
+
+def test_inline_goldens_and_rows_have_no_received_files_of_ranks(gather):
+    _, store = gather
+    config = made_item(store.root.parent, fx_received=True).config
+    inline = outcome(golden="test_x.py:3", inline={}, status="mismatch", headline="x", passed=False)
+
+    found = gathered_goldens({0: [inline], 1: [inline]}, store, config)
+
+    assert ([each.outcome.headline for each in found.taken], found.outdated) == (["x"], [])

@@ -110,6 +110,7 @@ def test_two_tests_that_want_one_golden_write_the_first_text_and_say_so(session)
         "cannot write golden/test_a/test_x.yaml: test_a.py::test_x and test_a.py::test_y want different graphs in it; "
         "give one of them a name of its own with fx_golden(name=...)"
     ]
+    assert session.summary() == "1 golden written, 1 not written"
 
 
 def test_two_tests_that_want_the_same_text_write_it_once(session):
@@ -442,3 +443,39 @@ def test_an_inline_golden_is_written_if_its_test_passed_and_any_other_result_is_
 
     assert session.results == {(ID, "test_a.py:3"): result}
     assert session.asked() == set()
+
+
+def test_rank_0_writes_a_golden_that_it_alone_compared(ranked):
+    session, _ = ranked(0, {1: results(), 2: results()})
+    finish(session, UPDATED)
+
+    assert session.gather(has_passed=True)
+
+    assert golden(session) == "format: 2\n"
+
+
+def test_no_variant_goes_where_ranks_want_another_text_in_one_place(ranked):
+    inline = replace(UPDATED, golden="test_a.py:3", inline={"file": "test_a.py", "digest": "", "end": [3, 4]})
+    others = results(UPDATED, replace(inline, new_text="other\n"))
+    session, _ = ranked(0, {1: others, 2: others})
+    outdated = session.config.rootpath / "golden/test_a/test_x@ranks-1.yaml"
+    outdated.parent.mkdir(parents=True)
+    outdated.write_text("format: 2\nold: 1\n", encoding="utf-8")
+    finish(session, UPDATED, inline)
+
+    session.gather(has_passed=True)
+
+    assert len(session.errors) == 2
+    assert outdated.exists()
+
+
+def test_a_part_that_could_not_be_written_is_refused_and_no_other_result_changes(session):
+    place = {"file": "gone.py", "digest": "", "end": [3, 4], "program": "", "number": 0, "text": ""}
+    inline = Outcome(ID, "gone.py:3", "structure", "updated", new_text="x\n", inline=place)
+    finish(session, inline, UPDATED, MATCHED)
+
+    session.finish(None)
+
+    assert [each.status for each in session.outcomes] == ["refused", "updated", "matched"]
+    assert session.results == {(ID, "gone.py:3"): "refused", (ID, UPDATED.golden): "written"}
+    assert len(session.errors) == 1
