@@ -11,12 +11,14 @@ from torch import nn
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 import fxcore
+from fixtures.lowered import EdgeProgramManager
 from fixtures.shown_frames import raises_here
 from fixtures.torch_versions import TORCH
 from fixtures.transform_models import ConvBnRelu, image
 from pytest_fxgraph import functions
 from pytest_fxgraph.errors import CaptureError, SubjectError
 from pytest_fxgraph.transform.fixture import FxTransform
+from pytest_fxgraph.transform.pass_subject import PassSubject
 
 GIVEN: list[Any] = []
 
@@ -358,3 +360,36 @@ def test_concrete_arguments_are_fixed_in_the_trace_that_a_pass_gets():
     called = {node.target for node in result.after.graph.nodes}
     assert torch.relu in called
     assert torch.neg not in called
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "name"),
+    [
+        (lambda: fxcore.symbolic_trace(model()).graph, ("torch", None), "trace"),
+        (lambda: fxcore.symbolic_trace(model()).graph, (None, {"x": 1}), "concrete_args"),
+        (lambda: fxcore.symbolic_trace(model()), (None, {"x": 1}), "concrete_args"),
+        (exported, ("torch", None), "trace"),
+        (exported, (None, {"x": 1}), "concrete_args"),
+    ],
+)
+def test_options_of_a_trace_are_refused_for_graphs(make, options, name):
+    with pytest.raises(ValueError, match=f"{name} is for modules that are traced, and a .* is a graph already"):
+        PassSubject.of(make(), *options, False)
+
+
+@pytest.mark.parametrize(
+    ("make", "trace", "is_graph"),
+    [
+        (model, None, False),
+        (lambda: fxcore.symbolic_trace(model()), None, True),
+        (lambda: fxcore.symbolic_trace(model()), "torch", False),
+        (exported, None, True),
+        (lambda: EdgeProgramManager({"forward": exported()}), None, True),
+    ],
+)
+def test_a_subject_is_a_graph_unless_it_is_traced(make, trace, is_graph):
+    subject = PassSubject.of(make(), trace, None, False)
+
+    assert subject.is_graph is is_graph
+    name = "forward" if isinstance(subject.model, EdgeProgramManager) else ""
+    assert [*subject.arguments_by_program(image(), None)] == [name]
