@@ -16,6 +16,7 @@ from fixtures.shown_frames import raises_here
 from fixtures.torch_versions import TORCH
 from fixtures.transform_models import ConvBnRelu, image
 from pytest_fxgraph import functions
+from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.pass_subject import PassSubject
@@ -393,3 +394,27 @@ def test_a_subject_is_a_graph_unless_it_is_traced(make, trace, is_graph):
     assert subject.is_graph is is_graph
     name = "forward" if isinstance(subject.model, EdgeProgramManager) else ""
     assert [*subject.arguments_by_program(image(), None)] == [name]
+
+
+def test_values_for_arguments_are_traced_in():
+    def scaled(x: torch.Tensor, twice: bool = False) -> torch.Tensor:
+        return torch.relu(x) * 2 if twice else torch.tanh(x)
+
+    targets = []
+    for values in ({"twice": True}, None):
+        subject = PassSubject.of(scaled, None, values, False)
+        _, given = subject.graphs(scaled, arguments_of(torch.ones(2)))
+        targets.append({node.target for node in given.graph.nodes} & {torch.relu, torch.tanh})
+
+    assert targets == [{torch.relu}, {torch.tanh}]
+
+
+def test_the_reference_is_a_copy_with_all_attributes_where_passes_may_change_the_subject():
+    for make in (model, lambda: torch.fx.symbolic_trace(model())):
+        subject = make()
+        subject.tags = ["mine"]
+
+        assert PassSubject.of(subject, None, None, False).reference() is subject
+        reference = PassSubject.of(subject, None, None, True).reference()
+        assert reference is not subject
+        assert reference.tags == ["mine"]
