@@ -382,3 +382,40 @@ def test_a_write_of_what_a_golden_holds_is_none(store):
     assert (store.root / "a.yaml").stat().st_ino == before.st_ino
     assert store.copy("a.yaml", "b.yaml") is True
     assert store.copy("a.yaml", "b.yaml") is False
+
+
+def test_a_link_out_of_the_folder_is_refused_by_the_question_whether_a_file_exists(store, tmp_path):
+    (tmp_path / "outside.yaml").touch()
+    store.root.mkdir()
+    (store.root / "a.yaml").symlink_to(tmp_path / "outside.yaml")
+    (store.root / "b.yaml").symlink_to(store.root / "gone.yaml")
+
+    with pytest.raises(GoldenNameError, match="links lead it to"):
+        store.exists("a.yaml")
+    assert store.exists("b.yaml")
+    assert not store.exists("c.yaml")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(5, "Input/output error"), "input/output error"), (OSError("Odd"), "odd"), (OSError(), "oserror")],
+)
+def test_the_reason_of_a_failure_is_the_systems_or_pythons(store, monkeypatch, error, reason):
+    store.write("a.yaml", "text\n")
+
+    def refuse(self):
+        raise error
+
+    monkeypatch.setattr("pathlib.Path.unlink", refuse)
+
+    with pytest.raises(GoldenWriteError, match=f"cannot remove .*: {reason}; give permission"):
+        store.remove("a.yaml")
+
+
+def test_a_golden_is_replaced_if_it_is_the_compared_one_or_has_the_text_already(store):
+    assert store.replace("a.yaml", "one\n", None) is True
+    assert store.replace("a.yaml", "two\n", None) is False
+    assert store.read("a.yaml") == "one\n"
+    assert store.replace("a.yaml", "one\n", golden_digest(b"gone\n")) is True
+    assert store.replace("a.yaml", "two\n", golden_digest(b"one\n")) is True
+    assert store.read("a.yaml") == "two\n"
