@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
+from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
 from pytest_fxgraph.goldens.files import golden_digest
-from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX, GoldenStore, rank_variants
+from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX, GoldenStore, rank_variants, write_whole
 
 
 @pytest.fixture
@@ -419,3 +419,14 @@ def test_a_golden_is_replaced_if_it_is_the_compared_one_or_has_the_text_already(
     assert store.replace("a.yaml", "one\n", golden_digest(b"gone\n")) is True
     assert store.replace("a.yaml", "two\n", golden_digest(b"one\n")) is True
     assert store.read("a.yaml") == "two\n"
+
+
+def test_a_report_is_written_with_all_its_folders_and_errors_name_it(tmp_path):
+    write_whole(tmp_path / "a/b/report.md", "text\ud800\n", "report")
+
+    assert (tmp_path / "a/b/report.md").read_bytes() == b"text\\ud800\n"
+    for shown_as, named in ((None, str(tmp_path / "a/b")), ("a/b", "a/b")):
+        with pytest.raises(
+            ReportError, match=f"cannot write the report {named}: it is a folder; move what lies in its"
+        ):
+            write_whole(tmp_path / "a/b", "text\n", "report", shown_as=shown_as)
