@@ -285,3 +285,25 @@ def test_compressed_and_encrypted_entries_are_refused(tmp_path, is_compressed):
         path.write_bytes(content)
 
     assert "is compressed or encrypted, and torch writes none of these" in refusal(path)
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "a\\b", "../x", "a/../x"])
+def test_an_entry_that_leaves_the_archive_is_refused(tmp_path, name):
+    path = crafted(tmp_path / "model.pt2", {})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, "")
+
+    assert f"the entry {name!r} leaves the archive" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_plain"),
+    [("Symbol('s0')", True), ("Float('1.5', precision=53)", True), ("Max('s0', 1)", False), ("L.Symbol", True)],
+)
+def test_a_text_in_an_expression_is_the_name_of_a_symbol_or_a_number(tmp_path, text, is_plain):
+    path = crafted(tmp_path / "model.pt2", {"expr_str": text})
+
+    if is_plain:
+        check_archive(path, trusts=False, remedy=REMEDY)
+    else:
+        assert f"the expression {text!r}" in refusal(path)

@@ -430,3 +430,10 @@ def test_a_report_is_written_with_all_its_folders_and_errors_name_it(tmp_path):
             ReportError, match=f"cannot write the report {named}: it is a folder; move what lies in its"
         ):
             write_whole(tmp_path / "a/b", "text\n", "report", shown_as=shown_as)
+
+
+def test_a_colon_is_refused_where_it_names_a_drive(store):
+    assert not store.exists("test_a/x:y.yaml")
+    assert not store.exists("xy:z.yaml")
+    with pytest.raises(GoldenNameError, match="it is not a path below"):
+        store.exists("c:x.yaml")
