@@ -166,3 +166,15 @@ def test_every_command_works_in_every_folder_below_rootdir(deep, folder, argumen
     assert main([*arguments]) == 0, capsys.readouterr()
     if arguments[0] == "draw":
         assert (deep / folder / "here.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    "text", ["tool = 1\n", "[tool]\npytest = 1\n", "[tool.pytest]\n", "[tool.pytest-other]\nx = 1\n"]
+)
+def test_a_project_file_without_a_table_of_pytest_is_passed_over(deep, text):
+    (deep / "a/pyproject.toml").write_text(text)
+    (deep / "pytest.ini").write_text(INI.format("here"))
+
+    layout = golden_layout_here()
+
+    assert (str(layout.rootpath), layout.setting) == ("../..", "here")
