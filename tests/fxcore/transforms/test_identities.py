@@ -52,6 +52,25 @@ def test_dropout_by_position_goes_by_its_rate_and_mode(arguments, stays):
     assert ("dropout" in made.code) == stays
 
 
+@pytest.mark.parametrize(
+    ("call", "stays"),
+    [
+        (lambda x: F.dropout(x, 0.5), True),
+        (lambda x: F.dropout(x, 0.0), False),
+        (lambda x: F.dropout(x, 0.5, False), False),
+        (lambda x: F.dropout(x, training=False), False),
+        (lambda x: F.alpha_dropout(x, 0.5), False),
+        (lambda x: F.alpha_dropout(x, 0.5, True), True),
+        (lambda x: torch.dropout(x, 0.5, train=False), False),
+        (lambda x: torch.dropout(input=x, p=0.5, train=True), True),
+    ],
+)
+def test_a_function_for_dropout_goes_unless_it_drops(call, stays):
+    made = RemoveIdentities()(fxcore.symbolic_trace(call)).graph_module
+
+    assert ("dropout" in made.code) == stays
+
+
 @pytest.mark.parametrize("form", ["exported", "decomposed"])
 def test_dropout_of_an_exported_program_goes(form):
     program = torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.Dropout()).eval(), (torch.randn(3, 4),))
