@@ -128,9 +128,8 @@ def return_lines(code: CodeType) -> tuple[int, ...]:
 
     The lines come from the bytecode: a return from inside `with` or `try` may have the line of that statement.
     """
-    instructions = instructions_from(code, 0)
     found: set[int] = set()
-    for before, item in itertools.pairwise(instructions):
+    for before, item in itertools.pairwise(_instructions(code)):
         if item.opname == "RETURN_VALUE" and not before.opname.startswith(("LOAD_CONST", "LOAD_SMALL")):
             line = next((each for start, end, each in code.co_lines() if start <= item.offset < end), None)
             if line is not None:
