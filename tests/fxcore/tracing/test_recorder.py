@@ -3,6 +3,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -22,6 +23,15 @@ class Options:
 
 class Colour(enum.Enum):
     RED = 1
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+class Pair(tuple):
+    __slots__ = ()
 
 
 class Creates:
@@ -48,7 +58,8 @@ ARGUMENTS = {
     ),
     "sizes": lambda x: (x.view(torch.Size([1, 2])), collections.OrderedDict(a=x)),
     "its own way": lambda x: torch.add(Creates(x).value, Creates(2).value),
-    "operators": lambda x: (x, torch.ops.aten.add.Tensor),
+    "operators": lambda x: (x, torch.ops.aten.add.Tensor, torch.ops.higher_order.cond),
+    "named tuples": lambda x: (Point(x, [x]), Pair((x, 1))),
 }
 
 
@@ -146,6 +157,12 @@ def test_a_tracer_can_refuse_what_it_does_not_want():
     with pytest.raises(RuntimeError, match=r"Tried to trace mutable operation aten::sigmoid\.out"):
         Functional().trace(lambda x: torch.sigmoid(x, out=torch.zeros(1)))
     assert len(Functional().trace(lambda x: torch.add(x, 1)).nodes) == 3
+
+    class InManySteps(Tracer):
+        def create_arg(self, a):
+            return super().create_arg(a)
+
+    assert len(InManySteps().trace(lambda x: torch.sigmoid(x, out=x)).nodes) == 3
 
 
 def test_recording_onto_a_graph_takes_no_containers_of_the_wrong_kind():
