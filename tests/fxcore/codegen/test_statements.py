@@ -144,3 +144,29 @@ def test_a_tensor_among_the_arguments_is_described():
     graph.call_function(torch.relu, (graph.placeholder("x"),), {"like": torch.ones(2, 3)})
 
     assert "like = torch.Tensor(size=[2, 3], dtype=float32)" in graph.python_code("self").src
+
+
+def test_methods_of_constants_and_methods_with_odd_names_are_written():
+    graph = Graph()
+    x = graph.placeholder("x")
+    joined = graph.call_method("join", (", ", ("a", "b")))
+    odd = graph.call_method("in", (x, 1))
+    graph.output((joined, odd, graph.call_function(torch.get_default_dtype)))
+
+    assert graph.python_code("self").src.splitlines()[4:] == [
+        "    join = ', '.join(('a', 'b'))",
+        '    in_1 = getattr(x, "in")(1);  x = None',
+        "    get_default_dtype = torch.get_default_dtype()",
+        "    return (join, in_1, get_default_dtype)",
+        "    ",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [("T",), ("T", None), ("odd name",), ("odd name", 1)], ids=str)
+def test_an_attribute_of_a_value_is_read_as_torch_fx_reads_it(arguments):
+    def code(fx):
+        graph = fx.Graph()
+        graph.output(graph.call_function(getattr, (graph.placeholder("x"), *arguments)))
+        return graph.python_code("self").src
+
+    assert_same_success(code)
