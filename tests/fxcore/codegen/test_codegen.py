@@ -10,6 +10,7 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import CodeGen
+from fxcore.codegen.codegen import KeywordCodeGen
 
 
 def outside(x):
@@ -301,3 +302,18 @@ def test_descriptions_of_results_stand_in_an_expanded_definition_alone():
         return [graph.python_code("self", expanded_def=expanded).src for expanded in (False, True)]
 
     assert_same_success(sights)
+
+
+def test_code_is_plain_unless_more_is_asked_for():
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(operator.neg, (graph.placeholder("x"),)))
+    for node in graph.nodes:
+        node.meta["val"] = torch.ones(2, 3)
+    written = [
+        graph._codegen._gen_python_code(graph.nodes, "self", fxcore.graph._Namespace(), **options).src
+        for options in ({}, {"verbose": True})
+    ]
+
+    assert written[0] == "\n\n\ndef forward(self, x):\n    neg = -x;  x = None\n    return neg\n    "
+    assert 'def forward(self, x : "f32[2, 3]"):' in written[1].replace("x:", "x :")
+    assert KeywordCodeGen(1).gen_fn_def(["x", "y"], "") == "def forward(self, x, *, y):"

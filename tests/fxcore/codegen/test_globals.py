@@ -13,7 +13,7 @@ from fixtures.oracle import assert_same_success
 from fxcore import Graph
 from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.errors import CodeGenerationError
-from fxcore.node_data.namespace import Namespace
+from fxcore.node_data.namespace import NameOrderError, Namespace
 
 KINDS = {
     "Any": Any,
@@ -122,3 +122,16 @@ def test_one_name_stands_for_equal_objects_alone():
         names.add("thing", Equal(2))
     names.table["thing"] = undefined
     assert names.add("thing", undefined) == "thing"
+
+
+def test_a_global_that_could_take_the_name_of_a_value_is_refused():
+    def double(x):
+        return 2 * x
+
+    names = GeneratedGlobals(Namespace(), {"double"})
+
+    assert names.add("triple", double) == "triple"
+    for name in ("double", "layer_1"):
+        with pytest.raises(NameOrderError):
+            names.add(name, lambda x: x)
+    assert GeneratedGlobals(Namespace()).add("layer_1", double) == "layer_1"

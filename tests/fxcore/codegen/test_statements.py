@@ -15,6 +15,10 @@ from fxcore import Graph
 Point = collections.namedtuple("Point", "x y")
 
 
+class Pair(tuple):
+    __slots__ = ()
+
+
 class Colour(enum.Enum):
     RED = 1
 
@@ -35,6 +39,7 @@ CONSTANTS = {
     "torch": (torch.float32, torch.device("cuda", 1), torch.strided, torch.preserve_format, torch.Size([1, 2])),
     "operators": (torch.ops.aten.add.Tensor, torch.ops.aten.relu.default),
     "named tuple": (Point(1, "x"), [Point(1, 2)]),
+    "tuple of a class": (Pair((1, 2)), [Pair(("x",))]),
     "enum": (Colour.RED,),
 }
 
