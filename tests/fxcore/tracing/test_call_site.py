@@ -431,6 +431,8 @@ def function(asks, answer, found, flag, flags):
         ("for _ in range(bool(asks(answer, found))):", True, False, False),
         ("if asks(answer, found) and len([flag]) > 1:", True, False, False),
         ("if asks(answer, found) and flag is True:", True, False, False),
+        ("if asks(answer, found) and flag is None:", True, False, False),
+        ("if asks(answer, found) and (flag := not flag):", True, False, False),
         ("if asks(answer, found) or flags.missing:", True, True, False),
         ("if asks(answer, found) and flag:", True, 0, False),
         ("if asks(answer, found) and flag:", True, None, False),

@@ -112,7 +112,7 @@ class Later:
     [
         ([("STORE_FAST_STORE_FAST", ("a", "b")), ("STORE_FAST", "c")], ("a", "b", "c")),
         ([("STORE_FAST", "a"), ("STORE_FAST_LOAD_FAST", ("b", "x"))], ("a", "b")),
-        ([("STORE_FAST_MAYBE_NULL", "a"), ("STORE_DEREF", "b")], ("a", "b")),
+        ([("STORE_FAST_MAYBE_NULL", "first"), ("STORE_DEREF", "b")], ("first", "b")),
         ([("STORE_NAME", "a"), ("POP_TOP", None), ("STORE_NAME", "b")], ("a",)),
         ([("POP_TOP", None)], ()),
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.fx
 from torch import nn
@@ -7,6 +8,7 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same_success
 from fixtures.process_groups import fake_group, needs_fake_group
+from fxcore.tracing import module_attributes
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -175,6 +177,14 @@ def test_a_group_of_processes_is_kept_on_the_module():
     with fake_group():
         assert is_kept_as_attribute(torch.distributed.group.WORLD)
     assert not is_kept_as_attribute("text")
+
+
+@pytest.mark.parametrize(("is_opaque", "is_group"), [(True, False), (False, True), (False, False)])
+def test_opaque_objects_and_groups_of_processes_are_kept_on_the_module(monkeypatch, is_opaque, is_group):
+    monkeypatch.setattr(module_attributes, "is_opaque_symbolic_type", lambda kind: is_opaque)
+    monkeypatch.setattr(module_attributes, "is_process_group", lambda value: is_group)
+
+    assert is_kept_as_attribute(object()) is (is_opaque or is_group)
 
 
 def test_plain_tensors_are_found_below_the_root():

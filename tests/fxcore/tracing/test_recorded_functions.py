@@ -175,6 +175,7 @@ def test_a_first_trace_with_an_example_hides_no_function_from_later_traces():
     assert "avg_pool2d" in native
     assert "hardsigmoid" not in native
     assert "rfft" in fft
+    assert all("_add_docstr" not in names for names in found)
     assert {"narrow", "view"} <= set(methods)
     assert {"device", "grad", "relu"}.isdisjoint(methods)
 
@@ -215,3 +216,12 @@ def test_a_call_that_an_older_torch_refuses_is_recorded_unless_every_torch_refus
     else:
         with pytest.raises(TypeError, match=name):
             call(*args)
+
+
+def test_the_first_of_several_sizes_is_no_proxy_in_functions_and_in_methods():
+    proxy = fxcore.Proxy(fxcore.Graph().placeholder("x"))
+    (_, functions), *_, (_, methods) = recorded_functions._replacements()
+
+    for call in (lambda: functions["zeros"](proxy, 3), lambda: methods["expand"](torch.ones(1, 3), proxy, 3)):
+        with pytest.raises(TypeError):
+            call()

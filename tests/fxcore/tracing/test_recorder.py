@@ -173,6 +173,16 @@ def test_recording_onto_a_graph_takes_no_containers_of_the_wrong_kind():
         GraphAppendingTracer(graph).create_proxy("call_function", torch.relu, [x], {})
 
 
+def test_named_tuples_keep_their_class_on_a_graph_without_a_trace():
+    graph = Graph()
+    x = Proxy(graph.placeholder("x"))
+
+    argument = GraphAppendingTracer(graph).create_arg((Point(x, [x, 1]), Pair((x, 2))))
+
+    assert argument == (Point(x.node, [x.node, 1]), Pair((x.node, 2)))
+    assert [type(each) for each in argument] == [Point, Pair]
+
+
 def test_the_module_path_stands_beside_what_a_hook_noted_on_a_node():
     owner = fxcore.GraphModule(torch.nn.Module(), Graph())
     owner._register_create_node_hook(lambda node: node.meta.update(mark=1))

@@ -75,9 +75,6 @@ class Sink:
     def take(self, text):
         return text
 
-    def pair(self, choice, text):
-        return text
-
 
 SINK = Sink()
 ADAPTER = logging.LoggerAdapter(LOGGER, {})
@@ -105,7 +102,7 @@ USES = {
     "global name": (at_the_top_level, [None]),
     "product": (lambda: print(f"{VALUE}" * 2), [None]),
     "in a list": (lambda: print([f"{VALUE}"]), [None]),
-    "behind a choice": (lambda: SINK.pair("a" if print else "b", f"{VALUE}"), [None]),
+    "behind a choice": (lambda: print("a" if SINK else "b", f"{VALUE}"), [None]),
     "argument of a call by name": (lambda: print(str(VALUE), end=""), [MESSAGE]),
     "local exception": (local_exception, [MESSAGE]),
     "local name": (local_name, [None]),
