@@ -11,6 +11,9 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore import Graph
+from fxcore.codegen.globals import GeneratedGlobals
+from fxcore.codegen.statements import StatementWriter
+from fxcore.node_data.namespace import Namespace
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -175,3 +178,11 @@ def test_an_attribute_of_a_value_is_read_as_torch_fx_reads_it(arguments):
         return graph.python_code("self").src
 
     assert_same_success(code)
+
+
+def test_tuples_of_a_class_without_names_are_written_as_tuples():
+    writer = StatementWriter(Namespace(), "self", GeneratedGlobals(Namespace()))
+
+    assert [writer.value(each) for each in (torch.Size([1, 2]), Pair((1,)), (), ("x", (2,)))] == [
+        *("(1, 2)", "(1,)", "()", "('x', (2,))")
+    ]

@@ -196,3 +196,60 @@ def test_the_module_path_stands_beside_what_a_hook_noted_on_a_node():
 
     (relu,) = graph.find_nodes(op="call_module", target="0")
     assert relu.meta == {"mark": 1, "nn_module_stack": {"0": ("0", torch.nn.ReLU)}}
+
+
+class ManySteps(Tracer):
+    def create_arg(self, a):
+        return super().create_arg(a)
+
+
+@pytest.mark.parametrize("tracer", [Tracer, ManySteps])
+def test_a_trace_records_nothing_beside_the_calls_unless_it_is_asked_to(tracer):
+    graph = tracer().trace(lambda x: torch.relu(x))
+
+    assert [node.meta for node in graph.nodes] == [{}] * 3
+    with pytest.raises(FxError, match="inputs to control flow"):
+        tracer().trace(asserts)
+
+
+def asserts(x):
+    # Run as text: pytest rewrites the asserts of a test module.
+    exec("assert x", {"x": x})
+    return x
+
+
+def test_a_buffer_is_read_as_itself_unless_a_tracer_asks_for_proxies():
+    class Reads(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.ones(2))
+
+        def forward(self, x):
+            kinds.append(type(self.table))
+            return x + self.table
+
+    class Asking(Tracer):
+        proxy_buffer_attributes = True
+
+    kinds = []
+    for tracer in (Tracer, Asking):
+        tracer().trace(Reads())
+
+    assert kinds[0] is torch.Tensor
+    assert issubclass(kinds[1], Proxy)
+
+
+def test_a_stack_trace_has_all_functions_of_the_user():
+    class Stacks(Tracer):
+        record_stack_traces = True
+
+    class Calls(torch.nn.Module):
+        def forward(self, x):
+            return helper(x)
+
+    def helper(x):
+        return torch.relu(x)
+
+    (relu,) = Stacks().trace(Calls()).find_nodes(op="call_function", target=torch.relu)
+    assert "in forward" in relu.stack_trace
+    assert "in helper" in relu.stack_trace

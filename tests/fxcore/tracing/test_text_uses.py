@@ -102,7 +102,6 @@ USES = {
     "global name": (at_the_top_level, [None]),
     "product": (lambda: print(f"{VALUE}" * 2), [None]),
     "in a list": (lambda: print([f"{VALUE}"]), [None]),
-    "behind a choice": (lambda: print("a" if SINK else "b", f"{VALUE}"), [None]),
     "argument of a call by name": (lambda: print(str(VALUE), end=""), [MESSAGE]),
     "local exception": (local_exception, [MESSAGE]),
     "local name": (local_name, [None]),

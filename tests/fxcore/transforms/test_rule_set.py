@@ -430,3 +430,13 @@ def test_hooks_hear_of_nodes_that_replace_nodes_and_not_of_constants():
 
     assert heard == [("neg", "sin", "exp")]
     assert "view(4)" in gm.code
+
+
+def test_a_pattern_is_compared_with_its_numbers_unless_they_are_to_be_ignored():
+    gm = fxcore.symbolic_trace(lambda x: (x + 0, x + 5))
+    ignoring = Rule(lambda x: x + 0, lambda x: torch.neg(x), name="any", ignore_literals=True)
+
+    exact = RuleSet([Rule(lambda x: x + 0, lambda x: torch.neg(x), name="zero")])(gm).graph_module
+
+    assert sorted(targets(exact)) == ["add", "neg"]
+    assert targets(RuleSet([ignoring])(gm).graph_module) == ["neg", "neg"]
