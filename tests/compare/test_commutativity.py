@@ -149,3 +149,13 @@ def test_operands_that_are_calls_on_the_same_values_are_put_in_one_order(calls):
     ]
 
     assert all(compare_documents(graphs[0], obtained, commutative=True).is_empty for obtained in graphs)
+
+
+@pytest.mark.parametrize("operands", ["%p, %q", "%q, %p"])
+@pytest.mark.parametrize("results", ["%p, %q", "%q, %p"])
+def test_equal_operands_that_are_also_results_are_told_apart(operands, results):
+    text = "%x = input x\n%p = g(%x)\n%q = g(%x)\n%a = torch.add({})\nreturn ({})"
+
+    expected, obtained = (document(text.format(each, results)) for each in ("%q, %p", operands))
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty

@@ -442,3 +442,13 @@ def test_an_added_module_is_listed_if_no_listed_node_calls_it():
     assert changed(same, *modules) == ["m"]
     assert changed(added, *modules) == []
     assert changed(added, modules[0], modules[1]._replace(config=(("k", "2"),))) == ["n"]
+
+
+@pytest.mark.parametrize(("last", "in_edits"), [("f(%a, 2)", 1), ("f(%a, 3)", 0), ("g(%a, 1)", 0)])
+def test_a_change_beyond_the_limit_is_counted_at_the_edit_that_it_belongs_to(monkeypatch, last, in_edits):
+    monkeypatch.setattr("pytest_fxgraph.compare.node_changes.MOST_CHANGES", 1)
+    text = "%x = input x\n%a = f(%x, {})\n%b = {}\nreturn %b"
+
+    difference = compare_documents(document(text.format(1, "f(%a, 1)")), document(text.format(2, last)))
+
+    assert (len(difference.changes), difference.omitted, difference.omitted_in_edits) == (1, 1, in_edits)

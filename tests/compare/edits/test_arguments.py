@@ -44,8 +44,9 @@ def test_operands_have_the_names_of_the_obtained_graph():
     assert edit.text == "f operands exchanged: exp, sin -> sin, exp"
 
 
-@pytest.mark.parametrize(("scope", "obtained_scope"), [("", " @ m"), (" @ m", ""), (" @ old", " @ m")])
-@pytest.mark.parametrize("count", [1, 250])
+@pytest.mark.parametrize(
+    ("count", "scope", "obtained_scope"), [(1, "", " @ m"), (1, " @ m", ""), (1, " @ old", " @ m"), (250, "", " @ m")]
+)
 def test_an_argument_that_changed_has_the_place_of_each_call(count, scope, obtained_scope):
     graphs = [
         "\n".join(

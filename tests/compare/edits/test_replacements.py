@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.model import ModuleRecord
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 from pytest_fxgraph.functions import diff_graphs
 
 SCORES = "%x = input x\n%a = torch.exp(%x)\n%b = torch.softmax(%a)\nreturn %b"
@@ -352,6 +352,37 @@ W = "%x = input x\n%w = get w\n"
             "%x = input x\n%a = torch.sin(%x)\n%b = torch.exp(%a) @ z\n%c = torch.cos(%b) @ z\nreturn %c",
             [("inserted", "module z (2 operators (exp, cos)) inserted after sin")],
         ),
+        # a module of both graphs, and a part of a module
+        (
+            "%x = input x\n%a = torch.tan(%x) @ z\nreturn %a",
+            "%x = input x\n%a = torch.exp(%x) @ z\n%b = torch.cos(%a) @ z\nreturn %b",
+            [("replaced", "tan -> 2 operators (exp, cos)")],
+        ),
+        (
+            "%x = input x\n%a = torch.sin(%x)\n%b = torch.tan(%a)\nreturn %b",
+            "%x = input x\n%a = torch.sin(%x)\n%c = torch.exp(%a) @ z\n%d = torch.cos(%c) @ z\n%b = torch.tan(%d)\n"
+            "%e = torch.abs(%b) @ z\nreturn %e",
+            [("inserted", "2 operators (exp, cos) inserted after sin"), ("inserted", "torch.abs inserted after tan")],
+        ),
+        # the last operator tells the operand
+        (
+            "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\nreturn %b",
+            "%x = input x\n%a = torch.exp(%x)\n%k = torch.cos(%a)\n%b = torch.sin(%k)\n%m = torch.mul(%b, %k)\n"
+            "return %m",
+            [("inserted", "sin's output is multiplied by the result of cos")],
+        ),
+        (
+            "%x = input x\n%a = torch.exp(%x)\n%b = torch.mul(%a, 2)\nreturn %b",
+            "%x = input x\n%a = torch.exp(%x)\nreturn %a",
+            [("removed", "exp's output is no longer multiplied by 2")],
+        ),
+        # two casts before an operator
+        (
+            SCORES,
+            "%x = input x\n%a = torch.exp(%x)\n%f = .float(%a)\n%g = .half(%f)\n%b = torch.softmax(%g)\n"
+            "%h = .double(%b)\nreturn %h",
+            [("cast", "softmax is computed between two casts (half, double)")],
+        ),
         # before calls of both graphs
         (
             "%x = input x\n%w = get w @ q\n%a = .permute(%w, 2)\n%b = .view(%w, 1)\nreturn %b",
@@ -470,3 +501,18 @@ def test_a_module_that_moved_is_told_as_seen_from_the_module_around_it():
     graphs = [nn.Sequential(OrderedDict(body=Post(is_behind))) for is_behind in (False, True)]
 
     assert next(edit.text for edit in diff_graphs(*graphs).edits) == "norm1 moved from before mix to before leave"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        (f"{W}return (%w, %x)", "%x = input x\nreturn (%x, %x)", "removed"),
+        ("%x = input x\nreturn %x", f"{W}return %w", "added"),
+    ],
+)
+def test_a_tensor_without_operators_is_told_with_its_kind_and_shape(before, after, word):
+    state = (StateRecord("w", "parameter", "float32[2]"),)
+
+    difference = compare_documents(*(document(text, state=state * ("%w" in text)) for text in (before, after)))
+
+    assert f"the parameter w[2] {word}" in " ".join(edit.text for edit in difference.edits)
