@@ -361,3 +361,19 @@ def test_the_caller_is_the_first_file_that_does_not_end_so():
     assert watched_functions._caller() == __file__
     assert watched_functions._caller("test_watched_functions.py") not in ("", __file__)
     assert watched_functions._caller("") == ""
+
+
+def test_an_export_is_of_its_first_argument_and_a_fixture_of_its_model(kept, watched, monkeypatch):
+    added = []
+    monkeypatch.setattr(watched_functions, "_exported", read)
+    watched.add_to(SimpleNamespace(add=lambda kind, places, wrap: added.append((kind, [*places], wrap))))
+
+    (export,) = [wrap for kind, _, wrap in added if kind == "export"]
+    (golden,) = [wrap for _, places, wrap in added if places[0][1] == "ObtainedGraph.__init__"]
+    assert export(two)(nn.ReLU(), nn.Tanh()) == ["graph"]
+    golden(lambda obtained, model: None)(SimpleNamespace(document="a document"), nn.Sigmoid())
+
+    assert kept.kept == [
+        ("export", "torch.nn.modules.activation.ReLU", "graph", None),
+        ("fixture", "torch.nn.modules.activation.Sigmoid", "a document", None),
+    ]
