@@ -979,3 +979,25 @@ def test_a_list_that_a_traced_function_encloses_is_as_it_was():
     fxcore.symbolic_trace(counted, example_inputs=ONES)
 
     assert calls == []
+
+
+class WritesAttributes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.added, self.copied, self.indexed = torch.ones(3), torch.ones(3), torch.ones(3)
+
+    def forward(self, x):
+        self.added.add_(x)
+        torch.mul(x, 2, out=self.copied)
+        self.indexed[0] = x.sum()
+        return self.added + self.copied + self.indexed
+
+
+def test_a_trace_leaves_the_attributes_that_recorded_calls_write():
+    model, eager = WritesAttributes(), WritesAttributes()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=HALVES)
+
+    assert all(torch.equal(each, ONES) for each in (model.added, model.copied, model.indexed))
+    for _ in range(2):
+        assert torch.equal(graph_module(HALVES), eager(HALVES))
