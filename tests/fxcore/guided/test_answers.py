@@ -453,3 +453,90 @@ def test_an_assumption_holds_at_its_place_alone(place, is_taken):
     else:
         with pytest.raises(TraceError, match="was turned into an int"):
             fxcore.symbolic_trace(program, example_inputs=torch.ones(3), assume=assume)
+
+
+class AsksForItsMode(nn.Module):
+    def forward(self, x):
+        return x * 2 if self.training else x
+
+
+class OfParts(nn.Module):
+    def __init__(self, is_training, parts):
+        super().__init__()
+        self.parts = nn.Sequential(*[AsksForItsMode().train(each) for each in parts])
+        self.training = is_training
+
+    def forward(self, x):
+        return self.parts(x) + (1 if self.training else 0)
+
+
+@pytest.mark.parametrize(
+    ("is_training", "parts", "guards"),
+    [
+        (True, (), ["self.training"]),
+        (False, (), ["not self.training"]),
+        (True, (True,), ["all([self.parts.0.training, self.training])"]),
+        (False, (True,), ["self.parts.0.training", "not self.training"]),
+        (True, (False,), ["self.training", "not self.parts.0.training"]),
+        (False, (False, False), ["not any([self.parts.0.training, self.parts.1.training, self.training])"]),
+        (
+            False,
+            (True, False, True),
+            ["all([self.parts.0.training, self.parts.2.training])", "not any([self.parts.1.training, self.training])"],
+        ),
+    ],
+)
+def test_modules_in_one_mode_share_a_guard(is_training, parts, guards):
+    graph = fxcore.symbolic_trace(OfParts(is_training, parts), example_inputs=X).graph
+
+    assert [(str(guard), guard.is_assumed) for guard in graph.guards] == [(text, False) for text in guards]
+    assert not graph.find_nodes(op="get_attr")
+
+
+def asks_in_no_grad(x):
+    with torch.no_grad():
+        return x * 2 if torch.is_grad_enabled() else x
+
+
+def asks_behind_a_switch(x):
+    torch._C._set_grad_enabled(False)
+    y = x * 2 if torch.is_grad_enabled() else x
+    torch._C._set_grad_enabled(True)
+    return y
+
+
+def asks_for_autocast_in_no_grad(x):
+    with torch.no_grad():
+        return x * 2 if torch.is_autocast_enabled("cpu") else x
+
+
+def asks_without_autocast(x):
+    with torch.autocast("cpu", enabled=False):
+        return x.neg() if torch.is_autocast_enabled("cpu") else x
+
+
+def asks_for_grad_without_autocast(x):
+    with torch.autocast("cpu", enabled=False):
+        return x if torch.is_grad_enabled() else -x
+
+
+def asks_for_inference_in_no_grad(x):
+    with torch.no_grad():
+        return x * 2 if torch.is_inference_mode_enabled() else x
+
+
+@pytest.mark.parametrize(
+    ("function", "guards"),
+    [
+        (lambda x: x * 2 if torch.is_grad_enabled() else x, ["is_grad_enabled()"]),
+        (asks_in_no_grad, []),
+        (asks_behind_a_switch, []),
+        (asks_for_autocast_in_no_grad, ["not is_autocast_enabled('cpu')"]),
+        (asks_without_autocast, []),
+        (asks_for_grad_without_autocast, ["is_grad_enabled()"]),
+        (lambda x: x * 2 if torch.is_inference_mode_enabled() else x, ["not is_inference_mode_enabled()"]),
+        (asks_for_inference_in_no_grad, []),
+    ],
+)
+def test_a_question_about_a_mode_is_a_guard_unless_the_code_holds_the_mode(function, guards):
+    assert guards_of(function, X) == guards

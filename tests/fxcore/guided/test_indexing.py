@@ -140,3 +140,12 @@ def test_an_error_of_the_line_that_indexes_is_told_from_other_errors(function, i
 
 def test_an_error_that_was_never_raised_has_no_line():
     assert not is_raised_by_indexing(IndexError())
+
+
+def test_a_tracer_sees_indices_in_each_of_its_traces():
+    tracer, model = fxcore.Tracer(), Sliced()
+
+    first, second = [tracer.trace(model, example_inputs=(torch.rand(3, 4),)) for _ in range(2)]
+
+    assert str(first) == str(second)
+    assert [list(each.guards) for each in (first, second)] == [[], []]

@@ -741,3 +741,28 @@ def test_an_attribute_that_the_program_writes_or_deletes_is_not_asked():
         return x
 
     assert texts_of(traced(model_with(forward, count=1, factor=2))) == []
+
+
+def test_an_attribute_that_the_program_writes_before_it_reads_it_is_not_asked():
+    def forward(self, x):
+        self.count = 5
+        return x * self.count
+
+    model = model_with(forward, count=1)
+    graph_module = traced(model)
+
+    assert texts_of(graph_module) == []
+    assert torch.equal(graph_module(X), X * 5)
+
+
+class WithTensors:
+    weight = torch.full((3,), 2.0)
+    scale = 3.0
+    doubled = staticmethod(lambda x: x * 2)
+
+
+def test_tensors_and_functions_of_a_class_are_not_asked_and_its_numbers_are():
+    graph_module = traced(lambda x: WithTensors.doubled(x) * WithTensors.weight * WithTensors.scale)
+
+    assert texts_of(graph_module) == ["WithTensors.scale"]
+    assert torch.equal(graph_module(X), X * 12)
