@@ -139,7 +139,7 @@ def test_some_drawn_convolutions_have_no_bias():
 def test_modules_are_drawn_within_the_options_and_everywhere_in_them(monkeypatch, options, longest, modes, left_out):
     monkeypatch.setattr(strategies, "_module_in_mode", lambda program, training: (program, training))
     drawn = []
-    many = settings(max_examples=200, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
+    many = settings(max_examples=120, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
     many(given(strategies.modules(**options))(lambda each: drawn.append(each)))()
     programs = [program for program, _ in drawn]
     steps = [step for program in programs for step in program.steps]

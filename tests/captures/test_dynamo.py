@@ -11,7 +11,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.captures import dynamo
-from pytest_fxgraph.captures.capture import Break, SkippedFrame
+from pytest_fxgraph.captures.capture import Break, Recompile, SkippedFrame
 from pytest_fxgraph.captures.dynamo import DynamoRecording, break_at, name_inputs
 from pytest_fxgraph.captures.places import Place
 from pytest_fxgraph.captures.request import CaptureRequest
@@ -98,6 +98,17 @@ def test_findings_are_read_from_the_log(reasons, failed, breaks, skipped, fallba
     assert [each.place.line for each in capture.skipped] == skipped
     assert [each.place.line for each in capture.fallbacks] == fallbacks
     assert {each.kind for each in capture.fallbacks} <= {"compiled too often"}
+
+
+def test_a_function_that_was_compiled_too_often_is_that_of_the_last_recompile():
+    made = recording()
+    made._recompiles = [
+        Recompile(call, "value", "k", "1", "2", Place("net.py", line, "forward", "x"))
+        for call, line in ((2, 3), (3, 7))
+    ]
+    made._read(SimpleNamespace(break_reasons=list, failed_frames=lambda: [frame(file=None)]))
+
+    assert [each.place.line for each in made.capture([]).fallbacks] == [7]
 
 
 def test_a_function_without_an_operator_is_told_as_that():
