@@ -363,3 +363,15 @@ def test_all_variables_of_a_function_become_plain_parameters():
 
     assert function(x=1, y=2, z=3, w=4) == function(1, 2, 3, 4) == 10
     assert with_plain_parameters(only_starred, 1)(rest=(1, 2)) == 3
+
+
+def test_a_forward_that_is_a_static_method_takes_no_module():
+    class Static(nn.Module):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+    traced = fxcore.symbolic_trace(Static())
+
+    assert [node.op for node in traced.graph.nodes] == ["placeholder", "call_function", "output"]
+    assert traced(3) == Static()(3) == 6

@@ -428,14 +428,6 @@ def test_a_rule_gets_the_symbolic_sizes_that_its_operator_gets():
     assert made(torch.ones(5, 4)).shape == (10, 2)
 
 
-def test_a_rule_that_asks_for_a_symbolic_size_and_calls_the_same_declines():
-    gm = of_any_batch(lambda x: aten.silu.default(x))
-
-    result = DecomposeOperators({aten.silu.default: lambda x: [aten.sym_size.int(x, 0), aten.silu.default(x)][1]})(gm)
-
-    assert not result.modified
-
-
 def test_a_size_is_not_read_from_a_value_that_comes_later():
     gm = of_any_batch(lambda x: (aten.silu.default(x), torch.cat([x, x])))
 
