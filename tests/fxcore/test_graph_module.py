@@ -436,7 +436,7 @@ def test_an_error_of_a_graph_with_broken_guards_that_nobody_enforces_stays():
 
     traced = fxcore.symbolic_trace(function, example_inputs=(torch.ones(4),), enforce_guards=False)
 
-    with pytest.raises(RuntimeError, match=r"reshape|shape"):
+    with pytest.raises(RuntimeError):
         traced(torch.ones(3))
 
 

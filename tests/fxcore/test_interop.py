@@ -507,10 +507,8 @@ def test_a_transform_of_fxcore_works_on_graphs_of_torch():
 def test_a_module_has_no_private_attributes_of_the_other_library():
     original = of_torch()
     ours = interop.from_torch(original)
-    plain = fxcore.symbolic_trace(Net())
 
-    assert vars(ours).keys() == vars(plain).keys()
-    assert vars(interop.to_torch(plain)).keys() - vars(original).keys() <= {"_deepcopy_hooks"}
+    assert vars(ours).keys().isdisjoint({"_code", "_lineno_map", "_prologue_start", "shape_env", "_across_interop"})
     original.shape_env = ours.shape_env = "an environment"
     assert interop.from_torch(original).shape_env == interop.to_torch(ours).shape_env == "an environment"
 

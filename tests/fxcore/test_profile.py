@@ -119,7 +119,7 @@ def test_the_help_tells_the_defaults_and_the_purpose():
 
     assert told.keys() == {"warmup", "repeats", "most"}
     assert {name: parser.get_default(name) for name in told} == told
-    assert parser.description
+    assert parser.description.strip()
 
 
 def test_the_machine_is_measured_on_the_device_of_the_model(monkeypatch, capsys):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
 import operator
 
 import pytest
@@ -299,3 +301,26 @@ def test_a_higher_order_operator_without_functions_is_recorded():
     Proxy.__torch_function__(torch.ops.higher_order.cond, (Proxy,), (x, x, x, [1, x]))
 
     assert [node.name for node in x.node.graph.nodes] == ["x", "cond"]
+
+
+def asserts(x):
+    assert x
+    return x
+
+
+def branches(x):
+    return x if x else -x
+
+
+@pytest.mark.parametrize(
+    ("function", "trace_asserts", "is_refused"),
+    [(asserts, True, False), (asserts, False, True), (branches, True, True), (branches, False, True)],
+)
+def test_the_truth_of_a_value_is_recorded_for_assertions_alone_and_if_asked_for(function, trace_asserts, is_refused):
+    tracer = Tracer()
+    tracer.trace_asserts = trace_asserts
+    names = {}
+    exec(compile(inspect.getsource(function), function.__code__.co_filename, "exec"), names)  # pytest changes asserts
+
+    with pytest.raises(FxError) if is_refused else contextlib.nullcontext():
+        assert len(tracer.trace(names[function.__name__]).nodes) > 2

@@ -299,3 +299,28 @@ def test_a_replacement_by_a_module_removes_what_nobody_calls_and_one_by_a_functi
 
     assert children(lambda x: torch.relu(x)) == ["act"]
     assert children(ClipsOnly("new", 4)) == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("option", "pattern", "program"),
+    [
+        ("bind_arguments", lambda x: torch.sum(x, 1), lambda x: torch.sum(x, dim=1)),
+        ("ignore_literals", lambda x: torch.sum(x, 1), lambda x: torch.sum(x, 2)),
+        ("capture_literals", lambda x, n: torch.sum(x, n), lambda x: torch.sum(x, 2)),
+    ],
+)
+@pytest.mark.parametrize("replace", [replace_pattern, replace_pattern_with_filters])
+def test_options_are_off_unless_they_are_given(option, pattern, program, replace):
+    def replacement(x, n=None):
+        return torch.exp(x) if isinstance(n, int) else torch.neg(x)
+
+    def replaced(**options):
+        model = fxcore.symbolic_trace(program)
+        names = {"capture_literals": lambda x, n: replacement(x, n)}
+        found = replace(model, pattern, names.get(option, lambda x: torch.neg(x)), **options)
+        return len(found), [node.target for node in model.graph.nodes if node.op == "call_function"]
+
+    given = replaced(**{option: True})
+
+    assert given == (1, [torch.exp if option == "capture_literals" else torch.neg])
+    assert replaced() == replaced(**{option: False}) != given
