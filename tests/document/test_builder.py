@@ -660,9 +660,10 @@ def test_a_leaf_is_told_behind_nodes_of_other_code():
         def forward(self, x):
             return x * 2
 
-    (note,) = build_document(fxcore.symbolic_trace(nn.Sequential(Double(), Gate()), leaf_modules="auto")).notes
-
-    assert note.startswith("leaf: 1: cannot be traced")
+    for sources in (False, True):
+        graph_module = fxcore.symbolic_trace(nn.Sequential(Double(), Gate()), leaf_modules="auto")
+        (note,) = build_document(graph_module, sources=sources).notes
+        assert note.startswith("leaf: 1: cannot be traced")
 
 
 def test_tensors_of_a_numbered_module_stand_together():
