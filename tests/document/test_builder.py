@@ -660,9 +660,10 @@ def test_a_leaf_is_told_behind_nodes_of_other_code():
         def forward(self, x):
             return x * 2
 
-    (note,) = build_document(fxcore.symbolic_trace(nn.Sequential(Double(), Gate()), leaf_modules="auto")).notes
-
-    assert note.startswith("leaf: 1: cannot be traced")
+    for sources in (False, True):
+        graph_module = fxcore.symbolic_trace(nn.Sequential(Double(), Gate()), leaf_modules="auto")
+        (note,) = build_document(graph_module, sources=sources).notes
+        assert note.startswith("leaf: 1: cannot be traced")
 
 
 def test_tensors_of_a_numbered_module_stand_together():
@@ -677,3 +678,20 @@ def test_tensors_of_a_numbered_module_stand_together():
     assert [record.path for record in build_document(GraphModule(root, graph)).state] == [
         f"blocks.{number}.{name}" for number in (0, 1) for name in ("shift", "scale.weight", "scale.bias")
     ]
+
+
+def other(module, *args):
+    return args[-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "key"),
+    [("register_forward_hook", "forward hooks"), ("register_forward_pre_hook", "forward pre-hooks")],
+)
+def test_one_hook_of_a_called_module_is_told(method, key):
+    layer = nn.ReLU()
+    getattr(layer, method)(other)
+
+    (record,) = documented(nn.ModuleDict({"act": layer}), "act").modules
+
+    assert dict(record.config)[key] == f"[{__name__}.other]"

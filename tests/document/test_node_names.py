@@ -299,6 +299,7 @@ def test_layers_in_layers_are_found_under_other_names():
 
 def test_a_module_whose_line_nobody_would_see_whole_is_found_to_match():
     module = ModuleRecord("act", "Act", (("name", '"a b"'),))
-    document = GraphDocument(LAYERS.nodes, (module, ModuleRecord("odd\u200b", "Act")))
+    document = GraphDocument(LAYERS.nodes, (module, ModuleRecord("again", "Act", same_as="odd\u200b")))
 
+    assert '\n  ~"again: Act(); is odd\\u200b"\n' in encode(document)
     assert differs_in_names_at_most(encode(document), document)
