@@ -178,3 +178,12 @@ def test_a_project_file_without_a_table_of_pytest_is_passed_over(deep, text):
     layout = golden_layout_here()
 
     assert (str(layout.rootpath), layout.setting) == ("../..", "here")
+
+
+@pytest.mark.parametrize(
+    "text", ["[pytest]\nx = 1\nx = 2\nfx_golden_dir = here\n", "[pytest]\nx\nfx_golden_dir = here\n"]
+)
+def test_keys_that_pytest_itself_would_refuse_do_not_matter(deep, text):
+    (deep / "pytest.ini").write_text(text)
+
+    assert golden_layout_here().setting == "here"
