@@ -468,3 +468,12 @@ def test_a_collective_knows_the_line_of_the_model_that_called_it(stack, source):
         (collective,) = collectives_of([fxcore.GraphModule({}, graph)], 0, {})
 
     assert (collective.kind, collective.source) == ("all_reduce", source)
+
+
+def test_a_mesh_without_names_names_no_dimension():
+    device_mesh = pytest.importorskip("torch.distributed.device_mesh")
+    with fake_group(size=4):
+        mesh = device_mesh.init_device_mesh("cpu", (4,))
+        found = communicators_by_name([mesh])
+
+    assert {each.ranks for each in found.values()} == {(0, 1, 2, 3)}
