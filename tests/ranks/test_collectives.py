@@ -422,6 +422,7 @@ def test_collectives_of_inner_graphs_are_listed():
         ("all_to_all_single", (torch.ones(6), [2, 4], [4, 2], "0"), torch.ones(6), (4, 2), (2, 4)),
         ("all_to_all_single", (torch.ones(6, 5), [6, 6], [2, 4], "0"), torch.ones(12, 5), (10, 20), (30, 30)),
         ("all_to_all_single", (torch.ones(6), [], [], "0"), torch.ones(6), (3,), (3,)),
+        ("all_to_all_single", (torch.ones(1), [1, 0], [0, 1], "0"), torch.ones(1), (0, 1), (1, 0)),
         ("all_to_all_single", (torch.ones(0), [0, 0], [0, 0], "0"), torch.ones(0), (0, 0), (0, 0)),
         ("all_gather_into_tensor_coalesced", ([torch.ones(3), torch.ones(1)], 2, "0"), [torch.ones(6), torch.ones(2)],
          (4,), (4,)),

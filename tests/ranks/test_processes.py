@@ -261,3 +261,12 @@ def test_the_message_tells_the_cause_first_and_what_became_of_the_other_ranks(tm
     told = processes._message(ranks, SimpleNamespace(name="step", timeout=5.0)).split("\n")
 
     assert [re.sub(r"^(rank \d+) (?!of|has|failed).*", r"\1 ...", line) for line in told] == lines
+
+
+@pytest.mark.parametrize("failure", [processes._NO_TRAINING, "it raised"])
+def test_a_fork_that_cannot_train_is_told_with_the_way_around(tmp_path, failure):
+    ranks = [made_rank(0, tmp_path, answer=(True, 1)), made_rank(1, tmp_path, failure=f"an error: {failure}")]
+
+    told = processes._message(ranks, SimpleNamespace(name="step", timeout=5.0))
+
+    assert ("define build at the top of a module" in told) is (failure != "it raised")

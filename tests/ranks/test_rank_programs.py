@@ -113,3 +113,10 @@ def test_sent_bytes_are_added_up_by_kind_and_group():
     ]
 
     assert _sent(calls) == {("all_reduce", "tp"): 16, ("all_reduce", "2_ranks"): 8, ("send", "2_ranks"): 8}
+
+
+def test_the_largest_numbers_of_one_rank_are_its_own():
+    nothing = RankCost((0,), 0, 0, StateMemory(), 0, {}, ())
+
+    assert RankCosts([SECOND]).largest == SECOND.columns
+    assert RankCosts([nothing]).largest == nothing.columns
