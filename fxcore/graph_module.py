@@ -116,7 +116,7 @@ class GraphModule(nn.Module):
         """
         super().__init__()
         type(self).__name__ = class_name
-        nodes = [*graph.nodes, *_nodes_of_guards(graph)] if graph.guards else graph.nodes
+        nodes = [*graph.nodes, *_nodes_of_guards(graph)]
         paths = [str(node._target) for node in nodes if node._op in ("get_attr", "call_module")]
         if isinstance(root, nn.Module):
             self.training = getattr(root, "training", True)

@@ -215,7 +215,7 @@ def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
             if not value and name not in vars(made):
                 continue  # a kind of hooks that this torch does not know
             value = copy.copy(value)
-            for key in value if isinstance(value, dict) and "_hooks" in name else ():
+            for key in value if isinstance(value, dict) else ():
                 value[key] = rebound(value[key])
         vars(made)[name] = rebound(value)
     base, tracer = type(source).__mro__[1], vars(source).get("_tracer_cls")
@@ -305,9 +305,8 @@ def _copy_graph(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
         copies[node] = duplicate
     for node, duplicate in copies.items():
         duplicate.meta = {key: _meta_of(value, copies, node_type) for key, value in node.meta.items()}
-        if len(node.users) > 1:  # keep the order of the readers: edits may have changed it
-            duplicate.users.clear()
-            duplicate.users.update({copies[user]: None for user in node.users})
+        duplicate.users.clear()  # keep the order of the readers: edits may have changed it
+        duplicate.users.update({copies[user]: None for user in node.users})
     _share_attributes(source, made)
     made._co_fields = dict(getattr(source, "_co_fields", {}))
 

@@ -383,7 +383,7 @@ class Node(Value):
             self.graph.move_value(self._name, replace_with._name)
         if not self.users:
             return []
-        hooks = _replace_hooks(self.graph)
+        hooks = _replace_hooks(self.graph) if isinstance(replace_with, Node) else ()
         self.graph.before_change()
         changed = []
         for user in list(self.users):

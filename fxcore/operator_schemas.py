@@ -52,7 +52,7 @@ def _widest(kinds: Sequence[Any]) -> Any:
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
     """Return whether a parameter annotated `signature_type` takes an argument of `argument_type`."""
-    if signature_type is argument_type or signature_type == argument_type:
+    if signature_type == argument_type:
         return True
     origin = typing.get_origin(signature_type)
     if origin in _UNIONS:

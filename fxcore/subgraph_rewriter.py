@@ -147,8 +147,7 @@ def _replace_all(
     replaced = []
     all_names: dict[str, str] = {}
     for match, replacement, inputs, names in plans:
-        if names:
-            all_names.update(names)
+        all_names.update(names)
         copies = replacer.replace(match, replacement, inputs, names)
         if copies is not None:
             replaced.append(ReplacedPatterns(match.anchors[0], match.nodes_map, copies))

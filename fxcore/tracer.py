@@ -471,13 +471,12 @@ class Tracer(TracerBase):
 
     def _progress(self) -> Any:
         """Return the state of the recording, for `_return_to`."""
-        return next(reversed(self.graph.nodes), None), 0
+        return next(reversed(self.graph.nodes), None)
 
     def _return_to(self, progress: Any) -> None:
         """Remove everything that was recorded after `_progress` returned `progress`."""
-        last, _ = progress
         for node in reversed(self.graph.nodes):
-            if node is last:
+            if node is progress:
                 break
             self._parameter_proxies = {
                 path: proxy for path, proxy in self._parameter_proxies.items() if proxy.node is not node

@@ -17,7 +17,6 @@ from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import programs_of, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.captures.ways import FxCapture
 from pytest_fxgraph.choices import ConstantForm, Level
-from pytest_fxgraph.compare import difference as compared
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure
 from pytest_fxgraph.document.builder import build_document
@@ -148,7 +147,7 @@ def assert_graph_equal(
         *documents, level=level, commutative=commutative, normalize=normalize, constants=constants
     )
     if not difference.is_empty:
-        raise AssertionError("\n".join(_mismatch_lines(difference)))
+        raise AssertionError("\n".join(short_lines(difference, golden="the obtained graph")))
 
 
 @shows_options(GoldenOptions)
@@ -282,9 +281,3 @@ def assert_ops(
 
 def _document_of(subject: Any) -> GraphDocument:
     return build_document(to_graph_module(subject))
-
-
-def _mismatch_lines(difference: compared.Difference) -> list[str]:
-    # There is no golden here, and nothing to accept.
-    first, *rest = short_lines(difference, golden="the obtained graph", command="")
-    return [first, *rest[:-2], f"  compared at level {difference.level}"]

@@ -92,6 +92,8 @@ def test_order_is_that_of_execution_with_others_between(query):
         AssertionError, match=r"no torch.relu \(number 2\) after add; the graph calls, in order: torch.nn.Conv2d"
     ):
         query.in_order(operator.add, torch.relu)
+    with pytest.raises(AssertionError, match=r"no torch.relu \(number 2\) after relu;"):
+        query.in_order(torch.relu, torch.relu)
 
 
 def test_only_what_the_list_names_may_be_called(query):

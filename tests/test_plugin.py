@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_fxgraph import plugin
+from pytest_fxgraph.fixtures import attempt_of, begun_attempt
 from pytest_fxgraph.gate import collection
 from pytest_fxgraph.gate.launched_rank import LAUNCHED_RANK
 
@@ -162,3 +163,126 @@ def test_failures_are_shortened_unless_the_full_trace_is_asked_for(failed, is_fu
 
 def test_a_comparison_of_other_objects_is_not_explained():
     assert plugin.pytest_assertrepr_compare("==", 1, "text") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "registered", "is_enabled"),
+    [
+        ({}, [], False),
+        ({"fx_update_golden": True}, ["record", "fxgraph-collected-sources"], True),
+        ({"fx_report": ["r.md"]}, ["record"], True),
+        ({"fx_report": ["r.md"], "dist": "load"}, ["record", "fxgraph-workers"], True),
+        ({"dist": "load"}, ["record", "fxgraph-workers"], True),
+        ({"is_worker": True}, ["record", "fxgraph-workers"], False),
+        ({"is_worker": True, "fx_unused": "ignore"}, ["fxgraph-workers"], False),
+        ({"fx_golden_dir": "beside", "fx_unused": "ignore"}, [], True),
+    ],
+)
+def test_the_parts_of_a_run_are_registered_for_what_it_needs(options, registered, is_enabled, monkeypatch, tmp_path):
+    config, enabled = config_of(), []
+    monkeypatch.setattr(plugin, "_enable_golden_session", enabled.append)
+    monkeypatch.setattr(plugin, "_registered_record", lambda config: config.calls.append("record"))
+    monkeypatch.setattr(plugin, "_note_place_among_ranks", lambda config: None)
+    given = {"fx_report": [], **options}
+    config.getoption = lambda name, default=None: given.get(name, default)
+    config.getini, config.rootpath, config.addinivalue_line = (lambda name: ""), tmp_path, lambda *line: None
+    if options.get("is_worker"):
+        config.workerinput = {}
+
+    plugin.pytest_configure(config)
+
+    assert config.calls == registered
+    assert enabled == [config] * is_enabled
+
+
+@pytest.mark.parametrize(("name", "is_golden", "ignored"), [("a.yaml", True, True), ("a.yaml", False, None),
+                                                            ("a.py", True, None)])  # fmt: skip
+def test_goldens_alone_are_kept_from_other_plugins(name, is_golden, ignored, monkeypatch, tmp_path):
+    layout = SimpleNamespace(holds=lambda path: is_golden)
+    monkeypatch.setattr("pytest_fxgraph.gate.paths.golden_layout", lambda config: layout)
+
+    assert plugin.pytest_ignore_collect(tmp_path / name, config_of()) is ignored
+
+
+@pytest.mark.parametrize(
+    ("is_worker", "registered"),
+    [(False, ["fxgraph-collection", "fxgraph-item-results"]), (True, ["fxgraph-collection"])],
+)
+def test_results_of_tests_are_recorded_where_all_reports_arrive(is_worker, registered, monkeypatch):
+    monkeypatch.setattr(collection, "CollectionRecord", lambda config: "the record")
+    config = config_of()
+    if is_worker:
+        config.workerinput = {}
+
+    assert plugin._registered_record(config) == config.stash[collection.COLLECTION_RECORD] == "the record"
+    assert config.calls == registered
+
+
+def report_of(item: Any, excinfo: Any, **facts: Any) -> Any:
+    """Return the report that the plugin's hook makes of a report of pytest."""
+    report = SimpleNamespace(**{"sections": [], "failed": excinfo is not None, "when": "call", **facts})
+    hook = plugin.pytest_runtest_makereport(item, SimpleNamespace(excinfo=excinfo))
+    next(hook)
+    with pytest.raises(StopIteration) as ended:
+        hook.send(report)
+    assert ended.value.value is report
+    return report
+
+
+def item_in(config: Any) -> Any:
+    return SimpleNamespace(stash=pytest.Stash(), config=config)
+
+
+def test_a_report_has_the_sections_of_the_attempt_once():
+    item = item_in(config_of())
+    assert report_of(item, None).sections == []
+    attempt_of(item).sections.append(("fx", "text"))
+
+    assert report_of(item, None).sections == [("fx", "text")]
+    assert report_of(item, None).sections == []
+    assert begun_attempt(item) is not None
+
+
+@pytest.mark.parametrize(
+    ("has_failed", "sections", "usepdb", "is_shown"),
+    [(True, ["a"], True, True), (False, ["a"], True, False), (True, [], True, False), (True, ["a"], None, False)],
+)
+def test_sections_of_a_failure_are_shown_before_the_debugger(has_failed, sections, usepdb, is_shown, monkeypatch):
+    shown: list[Any] = []
+    monkeypatch.setattr("pytest_fxgraph.gate.terminal.show_before_debugger", shown.append)
+    monkeypatch.setattr(plugin, "_attach_failure", lambda *_: None)
+    options = {} if usepdb is None else {"usepdb": usepdb}
+    item = item_in(SimpleNamespace(getoption=lambda name, default: options.get(name, default)))
+    attempt_of(item)
+
+    report = report_of(item, SimpleNamespace(value=None) if has_failed else None, sections=sections)
+
+    assert shown == [report] * is_shown
+
+
+@pytest.mark.parametrize(
+    ("failed", "has_attempt", "style", "is_marked", "summary"),
+    [
+        (True, True, "auto", True, ["an outcome"]),
+        (True, False, "auto", False, []),
+        (True, True, "line", True, None),
+        (False, True, "auto", False, None),
+    ],
+)
+def test_a_failure_is_summarized_unless_one_line_is_all_that_is_shown(
+    failed, has_attempt, style, is_marked, summary, monkeypatch
+):
+    marked: list[Any] = []
+    told: list[Any] = []
+    monkeypatch.setattr("pytest_fxgraph.gate.attempt.mark_missing", lambda attempt, *_: marked.append(attempt))
+    monkeypatch.setattr(
+        "pytest_fxgraph.gate.brief_failures.summarize_failure", lambda report, error, outcomes: told.append(outcomes)
+    )
+    item = item_in(config_of(tbstyle=style))
+    if has_attempt:
+        attempt_of(item).outcomes.append("an outcome")
+
+    plugin._attach_failure(item, ValueError(), SimpleNamespace(failed=failed))
+
+    assert marked == [begun_attempt(item)] * is_marked
+    assert told == ([] if summary is None else [summary])

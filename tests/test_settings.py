@@ -229,6 +229,26 @@ def run_with(rootpath=".", **options):
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({}, None),
+        ({"fx_update_only": "new"}, "--fx-update-only"),
+        ({"fx_update_variant": True}, "--fx-update-variant"),
+        ({"fx_update_golden": True, "fx_update_only": "new", "fx_update_variant": True}, None),
+        ({"fx_record_seeded": True}, "--fx-record-seeded"),
+        ({"fx_record_seeded": True, "fx_record": "folder"}, None),
+    ],
+)
+def test_an_option_without_its_companion_is_refused(options, refused):
+    config = run_with(fx_report=[], **options)
+    if refused is None:
+        settings.check_options(config)
+        return
+    with pytest.raises(pytest.UsageError, match=f"^{refused}: expected together with --fx-"):
+        settings.check_options(config)
+
+
 def test_a_recording_keeps_the_kinds_that_are_named_in_their_own_order():
     assert settings.recorded_kinds(run_with()) == RECORDED_KINDS
     assert settings.recorded_kinds(run_with(fx_record_kinds="module, export")) == ("export", "module")

@@ -113,6 +113,49 @@ def test_one_program_makes_the_same_parameters_every_time_and_draws_from_nobodys
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_module_takes_as_many_inputs_as_its_program(count):
+    graph = fxcore.symbolic_trace(module_of(Program(count, (Step("neg", 0, 0),), "last", 0)))
+
+    assert sum(node.op == "placeholder" for node in graph.graph.nodes) == count
+
+
+def test_some_drawn_convolutions_have_no_bias():
+    assert [OPERATIONS[name].layer().bias is None for name in ("conv", "conv_without_bias")] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "longest", "modes", "left_out"),
+    [
+        ({}, 8, {False}, {"dropout", "dropout_function", "noise", "add_in_place", "relu_in_place"}),
+        (
+            {"random": True, "mutation": True, "training_state": False, "training": None, "max_operations": 2},
+            2,
+            {False, True},
+            {"batch_norm"},
+        ),
+    ],
+)
+def test_modules_are_drawn_within_the_options_and_everywhere_in_them(monkeypatch, options, longest, modes, left_out):
+    monkeypatch.setattr(strategies, "_module_in_mode", lambda program, training: (program, training))
+    drawn = []
+    many = settings(max_examples=120, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
+    many(given(strategies.modules(**options))(lambda each: drawn.append(each)))()
+    programs = [program for program, _ in drawn]
+    steps = [step for program in programs for step in program.steps]
+
+    assert {training for _, training in drawn} == modes
+    lengths = {len(program.steps) for program in programs}
+    assert (min(lengths), max(lengths)) == (1, longest)
+    assert {program.inputs for program in programs} == {1, 2}
+    assert {program.seed for program in programs} == {step.x for step in steps} == {step.y for step in steps}
+    assert {program.seed for program in programs} == {0, 1, 2, 3}
+    assert {program.output for program in programs} == {*OUTPUTS}
+    used = {step.operation for step in steps}
+    assert used.isdisjoint(left_out)
+    assert "batch_norm" in used | left_out
+
+
 @FEW
 @given(st.sampled_from([(3,), (2, 5), ()]).flatmap(lambda shape: st.tuples(st.just(shape), strategies.tensors(shape))))
 def test_tensors_have_the_shape_asked_for(drawn):
@@ -168,6 +211,16 @@ def test_calls_are_drawn_for_a_test_of_ones_own():
     assert "values of seed 2" in str(call)
 
 
+def test_a_model_is_traced_for_its_calls_only_without_a_graph(monkeypatch):
+    graph, traced = fxcore.symbolic_trace(torch.nn.ReLU()), []
+    monkeypatch.setattr(strategies, "_traced", lambda model, args, kwargs: traced.append(model) or graph)
+
+    strategies.changed_calls(torch.nn.ReLU(), X, graph=graph)
+    assert traced == []
+    strategies.changed_calls(torch.nn.ReLU(), X)
+    assert len(traced) == 1
+
+
 def test_inputs_of_a_foreign_module_are_refused():
     with pytest.raises(GateError, match=r"a Linear was not drawn here.*build its inputs of tensors\(shape, dtype\)"):
         strategies.inputs_of(torch.nn.Linear(1, 1))
@@ -187,6 +240,7 @@ def test_each_operation_says_whether_it_draws_writes_or_changes_its_module(name)
     operation = OPERATIONS[name]
     layer = operation.layer() if operation.layer else None
     x, y = torch.linspace(-1, 1, 288).view(SHAPE), torch.ones(SHAPE)
+    x[0, 0, 0, 0] = 0.0
     before = [each.clone() for each in (x, y)]
     state = {} if layer is None else {path: each.clone() for path, each in layer.state_dict().items()}
     torch.manual_seed(0)
@@ -194,6 +248,7 @@ def test_each_operation_says_whether_it_draws_writes_or_changes_its_module(name)
 
     result = operation.apply(layer, x, y)
 
+    assert result.shape == SHAPE
     assert any(not torch.equal(*pair) for pair in zip((x, y), before, strict=True)) is operation.writes
     assert (not torch.equal(torch.get_rng_state(), generator)) is operation.draws
     assert any(not torch.equal(layer.state_dict()[path], each) for path, each in state.items()) is operation.trains

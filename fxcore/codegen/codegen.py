@@ -285,8 +285,6 @@ class _FunctionWriter:
         return text
 
     def _wrap_statements(self) -> str:
-        if not self._writer.wrapped:
-            return ""
         # The registry is torch's. The text then equals torch.fx's, and tracing with either library reads it.
         return "\n".join([f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._writer.wrapped])
 

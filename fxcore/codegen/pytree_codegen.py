@@ -28,7 +28,7 @@ class PyTreeCodeGen(CodeGen):
 
     def process_inputs(self, *inputs: Any) -> Any:
         """Return the leaves of the inputs, in the order of the placeholders."""
-        return pytree.arg_tree_leaves(*inputs)
+        return pytree.tree_leaves(inputs)
 
     def process_outputs(self, outputs: Any) -> Any:
         """Nest the graph's flat outputs as the traced function did."""

@@ -460,10 +460,10 @@ class ExampleTracer(Tracer):
             replacements.install_in(self._patcher, names)
 
     def _progress(self) -> tuple[Node | None, int, int]:
-        return super()._progress()[0], len(self.answers), len(self.caught_errors)
+        return super()._progress(), len(self.answers), len(self.caught_errors)
 
     def _return_to(self, progress: tuple[Node | None, int, int]) -> None:
-        super()._return_to(progress[:2])
+        super()._return_to(progress[0])
         self.answers.forget_since(progress[1])
         self.caught_errors.forget_since(progress[2])
 

@@ -64,7 +64,7 @@ def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
 def replace_value(a: Any, old: Value, new: Any) -> Any:
     """Return `a` with `new` in every place of the value `old`."""
     kind = type(a)
-    if kind is tuple or kind is immutable_list:
+    if kind is tuple or kind is immutable_list:  # takes 0.7 of the time of the last line
         return kind(
             [
                 new

@@ -137,7 +137,7 @@ def function_effects(target: Any, name: str | None) -> Effects:
 def _new_effects(target: Any, name: str) -> Effects:
     schema = schema_of(target)
     if schema is not None:
-        return _overload_effects(target, schema, operator_name(target) or name)
+        return _overload_effects(target, schema)
     if is_packet(target):
         return _packet_effects(target)
     root, _, rest = name.partition(".")
@@ -178,7 +178,7 @@ def _torch_effects(target: Any, short: str, facts: Facts) -> Effects:
         condition=facts.get("random_if"),
         writes=FIRST if names_mutation(short) or "mutates" in facts else writes,
         writes_condition=condition,
-        inplace=None if writes else inplace_argument(target),
+        inplace=inplace_argument(target),
         aliases=_aliases(facts, "all"),
         facts=facts,
     )
@@ -186,7 +186,7 @@ def _torch_effects(target: Any, short: str, facts: Facts) -> Effects:
 
 def _packet_effects(packet: Any) -> Effects:
     """Return the joined effects of a packet's overloads, because a call may run any of them."""
-    found = [_overload_effects(each, schema_of(each), operator_name(each) or "") for each in overloads_of(packet)]
+    found = [_overload_effects(each, schema_of(each)) for each in overloads_of(packet)]
     is_aliasing = any(each.aliases != "none" for each in found)
     return Effects(
         kinds=tuple(dict.fromkeys(kind for each in found for kind in each.kinds)),
@@ -196,8 +196,9 @@ def _packet_effects(packet: Any) -> Effects:
     )
 
 
-def _overload_effects(target: Any, schema: Any, name: str) -> Effects:
+def _overload_effects(target: Any, schema: Any) -> Effects:
     """Return the effects of an overload: its schema says its writes and aliases."""
+    name = str(operator_name(target))
     known = overload_behind(target)
     own = facts_of_operator(known) if isinstance(known, OpOverload) else NO_FACTS
     if "side_effect" in facts_of_name(name):

@@ -136,8 +136,7 @@ def _random_condition(name: str, operators: Sequence[OpOverload]) -> tuple[int, 
 
 
 def _parameters_of_collective(name: str) -> list[str]:
-    module = "torch.distributed.nn.functional" if name.endswith(".apply") else "torch.distributed"
-    found: Any = pkgutil.resolve_name(f"{module}:{name.removeprefix(module + '.').removesuffix('.apply')}")
+    found: Any = pkgutil.resolve_name(name.removesuffix(".apply"))
     return list(_inspected(found.forward))[1:] if hasattr(found, "forward") else list(_inspected(found))
 
 
@@ -175,7 +174,6 @@ def _merged_defaults(operators: Iterable[OpOverload]) -> _Defaults:
         each._schema.arguments
         for each in operators
         if str(each._schema.arguments[0].type) in ("Tensor", "List[Tensor]")
-        and not any("Dimname" in str(argument.type) for argument in each._schema.arguments)
     ]
     signatures = [_defaults_of(arguments) for arguments in schemas]
     places = [_defaults_of(each for each in arguments if not each.kwarg_only) for arguments in schemas]

@@ -122,7 +122,7 @@ def _content(cell: types.CellType) -> Iterator[Any]:
 @functools.lru_cache(maxsize=8192)
 def _assigned_globals(code: types.CodeType) -> tuple[str, ...]:
     found = [_assigned_globals(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    if dis.opmap["STORE_GLOBAL"] in code.co_code[::2]:
+    if dis.opmap["STORE_GLOBAL"] in code.co_code:
         found.append(tuple([each.argval for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"]))
     return tuple(itertools.chain.from_iterable(found))
 

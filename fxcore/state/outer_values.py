@@ -140,7 +140,7 @@ def shown_frozen(value: Any) -> str:
         return "missing" if value is type(MISSING) else f"a {value.__name__}"
     if isinstance(value, weakref.ref):
         return getattr(value(), "__qualname__", "a function that is gone")
-    kind, held = value[:2]
+    kind, held = value
     if isinstance(held, tuple):  # the attributes of an object without reads to see
         return f"{kind.__name__}({shown_frozen(held)})"
     if isinstance(held, set):

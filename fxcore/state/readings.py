@@ -159,8 +159,8 @@ def _shows_draws(kind: Any, kind_of_bits: Any) -> bool:
     is_of_numpy = kind_of_bits.__module__.startswith("numpy.random.")
     if kind is not random.Random and not is_of_numpy:
         return False
-    bits = kind_of_bits(0) if is_of_numpy else None
-    generator = kind(bits or 0)
+    bits = kind_of_bits() if is_of_numpy else None
+    generator = kind(bits)
     draw = generator.normal if is_of_numpy else generator.gauss
     first, second, third = [(draw(0, 1), _memory(generator, bits))[1] for _ in range(3)]
     return first != second != third  # the second number was made with the first one

@@ -38,7 +38,7 @@ class Snapshot:
     """The state of models, values and settings at one time. A known object keeps the state that was saved first."""
 
     def __init__(self, *models: object, buffer_pool: BufferPool | None = None) -> None:
-        self._buffer_pool = buffer_pool or BufferPool()
+        self._buffer_pool = buffer_pool
         self._states: dict[int, HeldState] = {}
         self._sources: list[tuple[object, list[tuple[str, Any]]]] = []
         self._containers = Containers()

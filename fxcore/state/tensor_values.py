@@ -354,7 +354,7 @@ def _equal(value: torch.Tensor, now: torch.Tensor) -> bool:
 
 
 def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
-    address = tensor.data_ptr() if type(tensor) in ORDINARY and tensor.layout is torch.strided else 0
+    address = tensor.data_ptr() if type(tensor) in ORDINARY and tensor.layout is torch.strided else None
     return _shape(tensor), tensor.dtype, tensor.layout, tensor.device, _strides(tensor), address
 
 

@@ -60,7 +60,7 @@ class CopyBeforeWrite(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
 def written_by(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Return the tensors that a call of an operator of ATen writes."""
     effects = function_effects(operator, None)
-    if effects.is_plain and "out" not in kwargs:
+    if effects.is_plain:
         return []
     found: list[Any] = []
     for value in effects.written(args, kwargs):

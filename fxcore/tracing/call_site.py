@@ -128,9 +128,8 @@ def return_lines(code: CodeType) -> tuple[int, ...]:
 
     The lines come from the bytecode: a return from inside `with` or `try` may have the line of that statement.
     """
-    instructions = instructions_from(code, 0)
     found: set[int] = set()
-    for before, item in itertools.pairwise(instructions):
+    for before, item in itertools.pairwise(_instructions(code)):
         if item.opname == "RETURN_VALUE" and not before.opname.startswith(("LOAD_CONST", "LOAD_SMALL")):
             line = next((each for start, end, each in code.co_lines() if start <= item.offset < end), None)
             if line is not None:
@@ -192,9 +191,10 @@ def is_redundant_condition(frame: FrameType, answer: bool) -> bool:
 
     So it is in `if torch.is_grad_enabled() and self.checkpoints:` if the plain attribute is false.
     """
-    jump, operand, second = _second_condition(frame.f_code, frame.f_lasti)
-    if jump is None or second is None or ("TRUE" in jump.opname) is answer:
+    found = _second_condition(frame.f_code, frame.f_lasti)
+    if found is None or ("TRUE" in found[0].opname) is answer:
         return False
+    jump, operand, second = found
     truth: Any = _LOST
     for item in operand:
         truth = _loaded(item, truth, frame)
@@ -207,17 +207,20 @@ def is_redundant_condition(frame: FrameType, answer: bool) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _second_condition(
     code: CodeType, offset: int
-) -> tuple[dis.Instruction | None, tuple[dis.Instruction, ...], dis.Instruction | None]:
-    """Return the jump that needs the value got at an offset, the loads of the next condition, and their jump."""
+) -> tuple[dis.Instruction, tuple[dis.Instruction, ...], dis.Instruction] | None:
+    """Return the jump that needs the value got at an offset, the loads of the next condition, and their jump.
+
+    Return None for a value that no jump needs, and for a next condition of another kind.
+    """
     following = [item for item in instructions_from(code, offset + 1) if item.opname not in ("TO_BOOL", "NOT_TAKEN")]
     if not following or not _jumps_by_truth(following[0]):
-        return None, (), None
+        return None
     for index, item in enumerate(following[1:], start=1):
         if _jumps_by_truth(item):
             return following[0], tuple(following[1:index]), item
         if not item.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR")):  # `not` is in the jump
             break
-    return following[0], (), None
+    return None
 
 
 def _jumps_by_truth(instruction: dis.Instruction) -> bool:
@@ -250,7 +253,7 @@ def _from_jump(code: CodeType, offset: int, is_equality: bool) -> list[dis.Instr
 @functools.lru_cache(maxsize=1024)
 def _is_assertion(code: CodeType, offset: int, is_equality: bool) -> bool:
     following = _from_jump(code, offset, is_equality)
-    if len(following) < 2 or not (following[0].opname.startswith("POP_JUMP") and "TRUE" in following[0].opname):
+    if not following or not (following[0].opname.startswith("POP_JUMP") and "TRUE" in following[0].opname):
         return False
     raised = next((item for item in following[1:] if item.opname != "NOT_TAKEN"), None)
     return raised is not None and _loads_assertion_error(raised)

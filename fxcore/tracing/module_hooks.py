@@ -142,7 +142,7 @@ def active_tracer() -> Any:
 def tracer_of_all_calls() -> Any:
     """Return the active tracer if it records calls without a proxy among their arguments too, else None."""
     tracer = active_tracer()
-    return tracer if getattr(tracer, "records_without_proxy", False) else None
+    return tracer if tracer is not None and tracer.records_without_proxy else None
 
 
 class _Suspension:

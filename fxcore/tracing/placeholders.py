@@ -48,6 +48,7 @@ def user_code_of(root: Any, function: FunctionType) -> CodeType:
         target = root
         while isinstance(target, (functools.partial, MethodType)):
             target = target.func if isinstance(target, functools.partial) else target.__func__
+        target = inspect.unwrap(target)  # a cached function
         if not isinstance(target, FunctionType):
             target = getattr(type(target), "forward" if isinstance(target, nn.Module) else "__call__", function)
     target = inspect.unwrap(target)
@@ -78,9 +79,6 @@ def _forward_of(module: nn.Module, name: str) -> tuple[FunctionType, bool]:
                 f"traced_func_name={name} doesn't exist in {type(module).__name__}; "
                 "set Tracer.traced_func_name to a method that it has"
             )
-        own = getattr(type(module), name)
-        if isinstance(own, FunctionType):
-            return own, True
         own = getattr(module, name)
     if isinstance(own, MethodType) and own.__self__ is module and isinstance(own.__func__, FunctionType):
         return own.__func__, True

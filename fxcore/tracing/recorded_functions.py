@@ -41,8 +41,7 @@ class _Argument:
     """An object that is no tensor and wants to handle the calls that get it, as a proxy does."""
 
     @classmethod
-    def __torch_function__(cls, *call: Any) -> bool:
-        return True
+    def __torch_function__(cls, *call: Any) -> None: ...
 
 
 @functools.cache

@@ -218,7 +218,7 @@ class Recorder:
             return slice(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
         if isinstance(a, range):
             return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
-        if isinstance(a, (OpOverload, HigherOrderOperator)) or is_opaque_constant_type(type(a)) or is_reduction(a):
+        if is_opaque_constant_type(type(a)) or is_reduction(a):
             return a
         if is_dataclass(a) and not isinstance(a, type):
             return self._node_of_dataclass(a)

@@ -159,4 +159,4 @@ def _effect(item: dis.Instruction) -> int:
         return 0
     if item.opname == "CALL":
         return -1 - int(item.arg or 0)
-    return dis.stack_effect(item.opcode, item.arg if item.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+    return dis.stack_effect(item.opcode, item.arg if item.opcode >= dis.HAVE_ARGUMENT else None)

@@ -117,7 +117,7 @@ def _computes(node: Node, gm: GraphModule) -> bool:
 
 def _values(gm: GraphModule, constant: dict[Node, None]) -> dict[Node, Any]:
     """Run the constant nodes, which are in order, as the graph would run them, but without gradients."""
-    runner = Interpreter(gm, garbage_collect_values=False)
+    runner = Interpreter(gm)
     runner.env = {}
     with torch.no_grad():
         for node in constant:

@@ -143,8 +143,7 @@ class DecomposeOperators(RewritingPass):
             raise PassError(
                 f"after {self.most_rounds} rounds rules still apply, for {names}: a rule gives what it is for"
             )
-        if decomposed:
-            made.graph.eliminate_dead_code()
+        made.graph.eliminate_dead_code()
         return decomposed, left
 
     def _other_spellings(self, gm: GraphModule) -> dict[str, str]:

@@ -79,8 +79,6 @@ class Surroundings:
         self._has_effects = any(self._has_effect(node) for node in gm.graph.nodes)
 
     def _has_effect(self, node: Node) -> bool:
-        if not node.op.startswith("call_"):
-            return False
         effects = effects_of_node(node, self._gm)
         return bool(self._kinds(node)) or bool(effects.written(node.args, node.kwargs))
 

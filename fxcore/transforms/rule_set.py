@@ -17,7 +17,6 @@ from fxcore.matching.module_equality import value_of
 from fxcore.matching.replacement import Replacement, replacement_of
 from fxcore.matching.replacer import MatchReplacer
 from fxcore.node import Node
-from fxcore.node_data.arguments import replace_value
 from fxcore.node_data.purity import is_impure
 from fxcore.operators.kinds import overload_behind
 from fxcore.passes.infra.working_copy import Changes, Report, RewritingPass
@@ -248,7 +247,7 @@ class _Application:
         for _ in range(self._set.most_rounds):
             earlier, known = known, len(self._rewrites)
             for node in list(self._graph.nodes):
-                if not node._erased and node.op not in ("placeholder", "output"):
+                if not node._erased:
                     self._visit(node)
             if len(self._rewrites) == known or once:
                 break
@@ -376,11 +375,7 @@ class _Application:
             for user in [each for each in node.users if each.target is operator.getitem]:
                 self._put_in_place_of(user, value[user.args[1]], made)
                 self._graph.erase_node(user)
-        if isinstance(value, Node):
-            node.replace_all_uses_with(value, lambda user: user not in made)
-            return
-        for user in list(node.users):
-            user.args, user.kwargs = replace_value(user.args, node, value), replace_value(user.kwargs, node, value)
+        node.replace_all_uses_with(value, lambda user: user not in made)
 
     def _erase_unread(self, pending: list[Node]) -> None:
         """Erase calls without readers and the values that they read, except for calls with effects."""

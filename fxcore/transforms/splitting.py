@@ -35,14 +35,15 @@ def split_by_size(gm: GraphModule, *, nodes: int | None = None, parameters: int 
     A single call with more parameters is a part of its own. Raises PassArgumentError (a TypeError) if neither or both
     limits are given, or less than 1.
     """
-    if (nodes is None) == (parameters is None) or (nodes or parameters or 0) < 1:
+    limit = nodes or parameters or 0
+    if (nodes is None) == (parameters is None) or limit < 1:
         raise PassArgumentError("give one limit of at least 1: nodes= for calls, or parameters= for their elements")
     numbers: dict[Node, int] = {}
     seen: set[int] = set()
     number, size = 0, 0
     for node in _calls(gm):
         more = 1 if nodes is not None else _new_parameters(node, gm, seen)
-        if more and size and size + more > (nodes or parameters or 0):
+        if more and size and size + more > limit:
             number, size = number + 1, 0
         numbers[node] = number
         size += more

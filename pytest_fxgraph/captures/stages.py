@@ -162,15 +162,15 @@ class Stages(Sequence[Stage]):
         return f"<stages: {' -> '.join(stage.name for stage in self._stages)}>"
 
     def _maker(self, node: StageNode) -> str:
-        for stage in reversed(self._stages[1:]):
-            if node.change != "kept":
-                return node.rule or stage.name
+        place = -1
+        while node.change == "kept":
             (node,) = node.made_from
-        return self._stages[0].name
+            place -= 1
+        return node.rule or self._stages[place].name
 
 
 def _place(node: StageNode) -> str:
-    parts = [part for part in (f"in {node.scope}" if node.scope else "", node.source or "") if part]
+    parts = [part for part in (f"in {node.scope}" if node.scope else "", node.source) if part]
     return f"; {'; '.join(parts)}" if parts else ""
 
 

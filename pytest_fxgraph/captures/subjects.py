@@ -214,7 +214,7 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
         return fxcore.GraphModule(subject, interop.from_torch(subject.graph))
     if _is_one_of(subject, _GRAPH_MODULE, _GRAPH, _EXPORTED):
         owner = getattr(subject, "owning_module", None)
-        is_of_owner = owner is not None and getattr(owner, "graph", None) is subject
+        is_of_owner = getattr(owner, "graph", None) is subject
         converted = interop.from_torch(owner if is_of_owner else subject)
         if isinstance(converted, fxcore.GraphModule) and _is_one_of(subject, _EXPORTED):
             converted.meta[RANGES] = dict(subject.range_constraints)

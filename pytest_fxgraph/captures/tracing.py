@@ -13,7 +13,6 @@ import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import torch
 from torch import nn
 
 import fxcore
@@ -308,10 +307,10 @@ def _text(node: fxcore.Node) -> tuple[str, ...]:
 
 
 def _reads_same_constant(traced: TracedGraph, again: TracedGraph, node: fxcore.Node) -> bool:
-    if node.op != "get_attr" or not node.meta.get("is_constant"):
+    if not node.meta.get("is_constant"):
         return True
     value, other = get_attribute(traced.root, node.target), get_attribute(again.root, node.target)
-    if not isinstance(value, torch.Tensor) or value is other:
+    if value is other:
         return True
     # As texts, because NaN is not equal to itself.
     return value.dtype == other.dtype and repr(value.detach().tolist()) == repr(other.detach().tolist())

@@ -118,7 +118,7 @@ def _compared(expected: str, obtained: str, level: str | None, *, trusts: bool) 
     if not pairs:
         raise GoldenError(f"cannot compare {expected} with {obtained}: neither folder holds a golden; check the paths")
     found = [pair for pair in pairs if _has_facts_of(level, *pair[1:], is_in_folder=places[0].is_folder)]
-    if pairs and not found:
+    if not found:
         raise LevelError(
             f"cannot compare at level {level!r}: no costs are recorded in {expected} or {obtained}; "
             'a test with fx_golden(level="cost", example_inputs=...) records them'

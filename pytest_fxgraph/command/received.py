@@ -236,7 +236,7 @@ def received_that_match(patterns: Iterable[str], layout: GoldenLayout) -> list[R
     nothing matches one of the patterns.
     """
     known = received_in(layout)
-    found: dict[Path, ReceivedGolden] = {}
+    found: dict[str, ReceivedGolden] = {}  # by absolute path, as a pattern and the layout may name one file in two ways
     for pattern in patterns:
         matching = list(_matching(os.path.normpath(pattern), known))
         if not matching and not os.path.isabs(pattern):
@@ -246,7 +246,7 @@ def received_that_match(patterns: Iterable[str], layout: GoldenLayout) -> list[R
                 f"cannot accept {pattern!r}: nothing was received for such a golden; run its tests with "
                 "pytest --fx-received, and look at what there is with `fxgraph accept`"
             )
-        found.update({received.path: received for received in matching})
+        found.update({os.path.abspath(received.path): received for received in matching})
     return [found[path] for path in sorted(found)]
 
 

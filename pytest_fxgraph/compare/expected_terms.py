@@ -63,7 +63,7 @@ class _Terms(NamedTuple):
     def renamed(self, expected: GraphDocument, obtained: GraphDocument) -> GraphDocument:
         """Return an obtained graph in the terms of an expected graph."""
         inputs = _input_names(_inputs(expected), _inputs(obtained))
-        has_symbols = bool(self.expected_symbols and self.obtained_symbols)
+        has_symbols = bool(self.obtained_symbols)
         made, obtained_made = made_paths(expected), made_paths(obtained)
         if not (made and obtained_made):
             made = obtained_made = frozenset()

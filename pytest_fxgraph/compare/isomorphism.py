@@ -119,9 +119,8 @@ class _Isomorphism(Alignment):
         )
         obtained_hashes = surrounding_hashes(self.obtained, self.expected_of, table)
         waiting: dict[int, deque[int]] = defaultdict(deque)
-        for position, origin in enumerate(self.expected_of):
-            if origin < 0 and not self.obtained.users[position]:
-                waiting[obtained_hashes[position]].append(position)
+        for position, node_hash in enumerate(obtained_hashes):
+            waiting[node_hash].append(position)
         for position, node_hash in enumerate(hashes):
             if self.obtained_of[position] >= 0 or self.expected.users[position]:
                 continue

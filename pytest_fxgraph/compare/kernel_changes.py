@@ -153,7 +153,7 @@ def _same_operators(lost: KernelLine, new: KernelLine) -> bool:
 def _shared_operators(lost: KernelLine, new: KernelLine) -> bool:
     """Return whether the kernels share at least half of their operators."""
     shared = (lost.counted & new.counted).total()
-    return 2 * shared >= max(lost.counted.total(), new.counted.total()) > 0
+    return 2 * shared >= max(lost.counted.total(), new.counted.total())
 
 
 def _changed(lost: KernelLine, new: KernelLine) -> tuple[str, str]:

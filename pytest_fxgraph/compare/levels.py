@@ -161,7 +161,7 @@ def _node_letters(alignment: Alignment, renamed: Sequence[NodeRecord]) -> Iterat
     """
     sides = alignment.expected.nodes, alignment.obtained.nodes
     names = {sides[0][position].name: sides[1][partner].name for position, partner in alignment.pairs()}
-    latest = -1
+    latest = 0
     for position, partner in alignment.pairs():
         node, obtained = sides[0][position], sides[1][partner]
         about = replace(about_node(obtained, node), kind="cosmetic")

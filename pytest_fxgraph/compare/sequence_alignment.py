@@ -97,8 +97,6 @@ def _walk_back(trail: list[dict[int, int]], place: int, obtained_place: int) -> 
         while place > entered:
             place, obtained_place = place - 1, obtained_place - 1
             pairs.append((place, obtained_place))
-        if edits == 0:
-            break
         if diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1]):
             obtained_place -= 1
         else:
@@ -130,7 +128,7 @@ def longest_increasing(numbers: Sequence[int]) -> list[int]:
         ends[length : length + 1] = [number]
         ends_at[length : length + 1] = [index]
     indices: list[int] = []
-    index = ends_at[-1] if ends_at else -1
+    index = ends_at[-1]
     while index >= 0:
         indices.append(index)
         index = before[index]

@@ -141,7 +141,7 @@ class _DocumentBuilder:
             _check_metadata(self._options.meta, document, self._nodes)
             if not self._has_chosen_names(document):
                 document = with_origins_of_names(document, self._graphs, self._nodes)
-            return canonical_symbols(document) if document.symbols else document
+            return canonical_symbols(document)
         finally:
             del self._effects
             self._texts.references.clear()
@@ -167,26 +167,23 @@ class _DocumentBuilder:
                 self._attribute(node.target)
                 state.add_attribute(node.target, bool(node.meta.get("is_constant")), node.users)
         for each in called:
-            if each.graph is None and (each.traits.is_layer or not is_delegate(each.module)):
+            if each.graph is None and not is_delegate(each.module):
                 state.add_module(each.path, each.module)
         nodes = tuple(self._records())
-        is_captured = bool(getattr(self._module, "meta", None))  # captures and exported programs leave notes there
         return GraphDocument(
             nodes=nodes,
             modules=tuple(self._module_records()),
             state=_by_block(state.records(lambda: _changed_paths(self._graph, nodes))),
             torch_version=str(torch.__version__),
-            notes=tuple(self._notes(nodes, is_captured)),
-            places=places_of_notes(self._module) if is_captured else {},
+            notes=tuple(self._notes(nodes)),
+            places=places_of_notes(self._module),
         )
 
-    def _notes(self, nodes: Sequence[NodeRecord], is_captured: bool) -> Iterator[str]:
+    def _notes(self, nodes: Sequence[NodeRecord]) -> Iterator[str]:
         yield from structure_notes(self._graph, self._texts.text)
-        if is_captured:
-            yield from range_notes(self._module, nodes)
+        yield from range_notes(self._module, nodes)
         yield from _specialisation_notes(self._graph, self._nodes)
-        if is_captured:
-            yield from capture_notes(self._module)
+        yield from capture_notes(self._module)
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
@@ -315,10 +312,8 @@ class _DocumentBuilder:
             if path not in called:
                 module = self._attribute(path)
                 if op == "call_module" or isinstance(module, torch.nn.Module):
-                    traits = traits_of(type(module))
-                    is_layer = traits.is_layer and "graph" not in module.__dict__  # the ordinary case
-                    graph = None if is_layer else self._document_of(path, module)
-                    called[path] = CalledModule(path, module, traits, graph)
+                    graph = self._document_of(path, module)
+                    called[path] = CalledModule(path, module, traits_of(type(module)), graph)
         return called
 
     def _document_of(self, path: str, module: Any) -> GraphDocument | None:
@@ -360,7 +355,7 @@ class _DocumentBuilder:
         first_paths: dict[int, str] = {}
         for path, module, traits, graph in self._called.values():
             first = first_paths.setdefault(id(module), path)
-            if graph is not None or (not traits.is_layer and is_delegate(module)):
+            if graph is not None or is_delegate(module):
                 records[path] = self._graph_record(path, module, first, graph)
                 continue
             if path not in records:
@@ -394,10 +389,9 @@ class _DocumentBuilder:
                     place, inner, first, self._document_of(place, inner) if first == place else None
                 )
 
-    def _outer_modules(self) -> Iterator[Any]:
-        """Yield the modules whose graphs this one is in, and its own."""
-        for depth in range(len(self._place) + 1):
-            yield self._graphs[self._place[:depth]][1]
+    def _outer_modules(self) -> list[Any]:
+        """List the modules whose graphs this one is in, and its own."""
+        return [module for place, (_, module) in self._graphs.items() if self._place[: len(place)] == place]
 
     def _record(self, path: str, module: torch.nn.Module, traits: ModuleTraits, first: str) -> ModuleRecord:
         training = None if traits.is_inert else training_flag(module)

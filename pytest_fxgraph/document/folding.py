@@ -174,7 +174,7 @@ def blocks_of_level(
             rest.append(run)
     chosen: list[Block[_Inside]] = []
     for family, members in families.items():
-        blocks = _with_templates(items, family[len(base) :], members) if _may_fold(members) else None
+        blocks = _with_templates(items, family[len(base) :], members) if len(members) > 1 else None
         if blocks is None:
             rest += members
         else:
@@ -182,10 +182,6 @@ def blocks_of_level(
     for run in rest:
         chosen += blocks_of_level(items, run.start, run.stop, base, depth + 1)
     return sorted(chosen, key=lambda block: block.run.start)
-
-
-def _may_fold(members: Sequence[Run]) -> bool:
-    return len(members) > 1 and sum(run.stop - run.start for run in members[1:]) >= _FEWEST_LINES_SAVED
 
 
 def _with_templates(

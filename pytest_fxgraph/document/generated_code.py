@@ -36,11 +36,9 @@ def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs
     The code is that of a copy of the graph with these names. A graph whose code was not generated from it, because it
     was changed since, or a hook wrote it, keeps its names.
     """
-    code: str | None = ""
-    if document.code and document.nodes != named.nodes:
+    code: str | None = document.code
+    if code and document.nodes != named.nodes:
         code = _renamed_code(graphs[place][0], document, named) if place in graphs else None
-    elif document.code:
-        code = document.code
     chosen = document if code is None else replace(named, code=code)
     modules = [
         record

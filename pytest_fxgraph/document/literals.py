@@ -30,8 +30,7 @@ def string_text(value: str) -> str:
 
 def bytes_text(value: bytes) -> str:
     """Quote bytes."""
-    inner = "".join(escaped(chr(byte)) if byte < 0x7F else f"\\x{byte:02x}" for byte in value)
-    return f'b"{inner}"'
+    return f'b"{"".join([escaped(chr(byte)) for byte in value])}"'
 
 
 def int_text(value: int) -> str:

@@ -30,9 +30,7 @@ _NOT_ATTRIBUTES = frozenset({"training", "call_super_init", "dump_patches"})
 _DESCRIBED_ELSEWHERE = (torch.Tensor, torch.nn.Module)
 # Facts of torch.ao's modules that their constructors do not take, or that stand for the dtype of the state.
 _QUANTIZATION = ("dtype", "qscheme", "ch_axis", "scale", "zero_point", "quant_min", "quant_max", "reduce_range")
-_PLAIN = frozenset({int, bool, float, str, type(None)})
 _WORD = re.compile(r"[\w.,>+*-]{1,64}\Z")
-_INTEGER = frozenset({int})
 _MISSING = NEVER  # in place of a value that a module does not have
 _DEEPEST_DATA = 20
 _WITHOUT_SHARING = 2  # version of the format; in later ones, equal values may have different forms
@@ -165,23 +163,17 @@ def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> Config | Non
 
 
 @functools.lru_cache(maxsize=4096)
-def _config_of_values(cls: Any, packed: bytes) -> Config | None:
+def _config_of_values(cls: Any, packed: bytes) -> Config:
     traits, (has_bias, kept) = traits_of(cls), marshal.loads(packed)
     values = [*(kept if len(traits.kept_parameters) > 1 else (kept,)), has_bias]
-    if not all(type(value) in _PLAIN or _is_of_integers(value) for value in values):
-        return None
     by_name = dict(zip((*traits.kept_parameters, "bias"), values, strict=False))
     text, config = ArgumentTexts(None).text, []
     for parameter in traits.parameters:
         value = by_name[parameter.name]
         is_new_bias = parameter.is_new and parameter.name == "bias"
         if not is_new_bias and not _goes_unsaid(value, parameter):
-            config.append((parameter.name, text(value)))
+            config.append((parameter.name, text_or_class(value, text)))
     return tuple(config)
-
-
-def _is_of_integers(value: Any) -> bool:
-    return type(value) is tuple and _INTEGER.issuperset(map(type, value))
 
 
 def _goes_unsaid(value: Any, parameter: Parameter) -> bool:
@@ -235,18 +227,11 @@ def _has_bias(module: torch.nn.Module, otherwise: Any) -> Any:
 
 def _attribute_values(module: torch.nn.Module, new: Sequence[Parameter]) -> list[tuple[str, Any]]:
     attributes = vars(module).items()
-    is_told = (_is_plain, _is_data, _is_word)
-    names = {name for name, value in attributes if not name.startswith("_") and any(test(value) for test in is_told)}
+    names = {name for name, value in attributes if not name.startswith("_") and (_is_data(value) or _is_word(value))}
     names |= {name for name in getattr(type(module), "__constants__", ()) if hasattr(module, name)}
     names -= {each.name for each in new if _goes_unsaid(getattr(module, each.name, _MISSING), each)}
     values = [(name, getattr(module, name)) for name in sorted(names - _NOT_ATTRIBUTES)]
     return [(name, value) for name, value in values if not isinstance(value, _DESCRIBED_ELSEWHERE)]
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | float | enum.Enum)
 
 
 def _is_word(value: Any) -> bool:
@@ -266,9 +251,7 @@ def _is_data(value: Any, depth: int = 0) -> bool:
     if isinstance(value, slice):
         value = (value.start, value.stop, value.step)
     elif isinstance(value, dict):
-        if not all(isinstance(key, str) or _is_data(key, depth + 1) for key in value):
-            return False
-        value = value.values()
+        value = [*value.values(), *(key for key in value if not isinstance(key, str))]
     elif not isinstance(value, (tuple, list, set, frozenset)):
         return False
     return all(_is_data(item, depth + 1) for item in value)

@@ -105,7 +105,7 @@ def graphs_in(graph: Any, attributes: Attributes) -> Iterator[tuple[str, Any]]:
 def _graphs_at(path: str, module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
     told: tuple[str, ...] = ()
     for place, part in parts_of(path, module):
-        if place.startswith(told) and told:
+        if place.startswith(told):
             continue
         graph = delegated_graph(part) if is_delegate(part) else part if is_graph_module(part) else None
         if graph is not None:

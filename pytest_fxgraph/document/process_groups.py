@@ -43,7 +43,7 @@ class ProcessGroupTexts:
 
 def with_named_group(node: Any, texts: ProcessGroupTexts) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call; of an operator that takes a group, with the group's text in its place."""
-    place = _group_argument(node.target) if node.op == "call_function" and node.args else None
+    place = _group_argument(node.target) if node.op == "call_function" else None
     if place is None:
         return node.args, node.kwargs
     position, name = place

@@ -23,8 +23,6 @@ def rename_symbols(text: str, names: Mapping[str, str]) -> str:
 
     def renamed(found: re.Match[str]) -> str:
         part = found[0]
-        if part[0] in '"%':
-            return part
         if part.endswith(")"):
             kind, expression = part.split("(", 1)
             return f"{kind}({WORD.sub(lambda word: names.get(word[0], word[0]), expression)}"

@@ -36,7 +36,7 @@ _BLOCK = re.compile(rf"block ({_LABEL}):\Z")
 Line = tuple[int, str]  # its number, counted from 1, and its text
 _T = TypeVar("_T")
 _Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
-_Paths = set[tuple[str, bool]]  # paths of records, and those of blocks
+_Paths = set[tuple[str, tuple[str, ...]]]  # paths of records, and those of blocks with their lines
 
 
 def read_document(lines: Sequence[Line]) -> GraphDocument:
@@ -59,7 +59,7 @@ class _Item(NamedTuple):
 
 def _items(lines: Sequence[Line]) -> Iterator[_Item]:
     """Yield the lines of one level; blank lines and comments are left out."""
-    margin = min((_margin(line) for _, line in lines if _is_filled(line)), default=0)
+    margin = _common_margin([line for _, line in lines if _is_filled(line)])
     position = 0
     while position < len(lines):
         number, line = lines[position]
@@ -83,9 +83,13 @@ def _margin(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
+def _common_margin(lines: Sequence[str]) -> int:
+    return min(map(_margin, lines), default=0)
+
+
 def _dedented(lines: Sequence[Line]) -> list[Line]:
     """Return lines without the indentation that they share, and without blank lines around them."""
-    margin = min((_margin(line) for _, line in lines if line), default=0)
+    margin = _common_margin([line for _, line in lines if line])
     below = [(number, line[margin:]) for number, line in lines]
     while below and not below[-1][1]:
         below.pop()
@@ -122,8 +126,7 @@ class _Reader:
         graph: list[Line] = []
         sections: dict[str, list[Line]] = {}
         current = graph
-        filled = [line for _, line in lines if line.strip()]
-        margin = min(map(_margin, filled), default=0)
+        margin = _common_margin([line for _, line in lines if line.strip()])
         for number, line in lines:
             title = line[margin:].rstrip()
             if title.endswith(":") and title[:-1] in line_reader.SECTIONS:
@@ -173,10 +176,10 @@ class _Reader:
             if body is None:
                 self.count(item.number)
                 record = read(item, base)
-                _note_path(record.path, False, known, item.number)
+                _note_path(record.path, (), known, item.number)
                 yield record
             elif body.path:
-                _note_path(f"{base}{body.path}", True, known, item.number)
+                _note_path(f"{base}{body.path}", body.lines, known, item.number)
                 yield from self._records(body.lines, read, known, f"{base}{body.path}.")
 
     def _graph(self, lines: Sequence[Line]) -> tuple[NodeRecord, ...]:
@@ -279,10 +282,11 @@ class _Templates:
         return [(item.number, text) for text in texts]
 
 
-def _note_path(path: str, is_block: bool, known: _Paths, number: int) -> None:
-    if (path, is_block) in known:  # a merge that kept both sides leaves such lines
+def _note_path(path: str, below: Sequence[Line], known: _Paths, number: int) -> None:
+    noted = path, tuple([text for _, text in below])  # a layer that runs twice may have two blocks of other lines
+    if noted in known:  # a merge that kept both sides leaves such lines
         raise YamlDataError(f"{path!r} stands there twice", number)
-    known.add((path, is_block))
+    known.add(noted)
 
 
 def _at(item: _Item, read: Callable[..., _T], *args: object) -> _T:
@@ -387,7 +391,7 @@ def _costs(lines: Sequence[Line]) -> CostBlock:
 
 
 def _code(lines: Sequence[Line]) -> str:
-    margin = min([_margin(line) for _, line in lines if line], default=0)
+    margin = _common_margin([line for _, line in lines if line])
     texts = [line[margin:] for _, line in lines]
     while texts and not texts[-1]:
         texts.pop()

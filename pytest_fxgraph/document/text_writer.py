@@ -75,7 +75,7 @@ def graph_lines(document: GraphDocument, folded: GraphText | None) -> list[str]:
 
 
 def sections(
-    document: GraphDocument, *, folds: bool = True, inside: Callable[[GraphDocument], list[str]] | None = None
+    document: GraphDocument, *, folds: bool, inside: Callable[[GraphDocument], list[str]] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the title and the lines of each section below the graph, but not the code.
 

@@ -103,9 +103,8 @@ def _plain_record(node: MergedNode, tensors: Sequence[MergedNode]) -> NodeRecord
     target = record.target
     if record.op in ("call_module", "get_attr") and target.startswith(f"{path}." if path else ""):
         path, target = target, ""
-    op = "call_function" if record.op.startswith("call") else record.op
     told = (node.status, *((fact.what, fact.expected, fact.obtained) for fact in parts))
-    return record._replace(op=op, target=f"{record.op} {target}", scope=path, meta=(*record.meta, ("facts", str(told))))
+    return record._replace(target=f"{record.op} {target}", scope=path, meta=(*record.meta, ("facts", str(told))))
 
 
 def _fold_repeated(
@@ -153,10 +152,10 @@ def _fold_level(
         for block in blocks[start : start + length]:
             inner = blocks_of_level(text, block.run.start, block.run.stop, f"{block.run.path}.")
             _fold_level(text, inner, paths, is_changed)
-        start += length * count
-        inside = range(further[0].run.start, further[-1].run.stop) if further else range(0)
-        if further and (is_changed is None or any(is_changed[place] for place in inside)):
-            levels = zip(*(paths[place] for place in inside), strict=False)
+        if further and (is_changed is None or any(is_changed[further[0].run.start : further[-1].run.stop])):
+            inside = range(further[0].run.start, further[-1].run.stop)
+            # With the first block, because a single further block has a path of its own.
+            levels = zip(*(paths[place] for place in range(blocks[start].run.start, inside.stop)), strict=False)
             depth = sum(1 for _ in takewhile(lambda keys: len({*keys}) == 1, levels))
             firsts = [block.run.path for block in further[::length]]
             label = f"{count - 1} more: {format_paths(firsts)}"
@@ -164,6 +163,7 @@ def _fold_level(
                 paths[place].insert(
                     depth, ("repeated", label if is_changed is None else f"\N{MULTIPLICATION SIGN}{count}, {label}")
                 )
+        start += length * count
 
 
 def _repetition(blocks: Sequence[Block[Ends]], alike: Sequence[object], start: int) -> tuple[int, int]:
@@ -304,8 +304,8 @@ class _Clusters:
     def _fill(self, cluster: Cluster, inside: Sequence[int], depth: int) -> None:
         """Put nodes into a cluster. Neighbouring nodes of one module go into an inner cluster."""
         runs = [*_runs(inside, self._paths, depth)]
-        while len(runs) == 1 and runs[0][0] is not None and len(runs[0][1]) > 1 and cluster.sort == "module":
-            cluster.label, cluster.path = runs[0][0][1], runs[0][0][1]  # one box is enough around everything
+        while len(runs) == 1 and runs[0][0] is not None and cluster.sort == "module":
+            cluster.path = runs[0][0][1]  # one box is enough around everything
             depth += 1
             runs = [*_runs(inside, self._paths, depth)]
         for key, members in runs:

@@ -120,7 +120,7 @@ def notes_on_mismatch(
     comparison: OutputComparison,
     mismatches: list[Mismatch],
     *,
-    with_path: bool = False,
+    with_path: bool,
 ) -> _Notes:
     """Run both again to find the first operator that differs."""
     if not any(mismatch.kind in _FOUND_BY_VALUES for mismatch in mismatches):

@@ -228,7 +228,7 @@ class _Sample:
                 return quick
             self.settings.guard.restore()
         thorough = self._run_each(self.settings, trust_versions=False)
-        has_uncounted_writes = any(isinstance(run, RunResult) and run.has_uncounted_writes for run in thorough[:2])
+        has_uncounted_writes = any(isinstance(run, RunResult) and run.has_uncounted_writes for run in thorough)
         # Without uncounted writes, runs that agree the second time and not the first do not agree.
         return quick if quick is not None and quick[2] and not has_uncounted_writes else thorough
 

@@ -96,7 +96,7 @@ def _programs_of(model: Any, arguments: Arguments) -> Iterator[Any]:
     if not isinstance(model, nn.Module):
         return
     with contextlib.suppress(Exception):  # the caller reports a model that cannot be exported
-        program = torch.export.export(model, arguments.args, arguments.kwargs or None, strict=False)
+        program = torch.export.export(model, arguments.args, arguments.kwargs, strict=False)
         yield program
         yield program.run_decompositions()
 

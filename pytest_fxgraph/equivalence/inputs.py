@@ -164,8 +164,11 @@ def _draw(like: torch.Tensor, count: int, generator: torch.Generator, *, is_inne
     if not like.is_floating_point():
         wide = like.long()  # some unsigned types know no minimum
         least, largest = int(wide.min()), int(wide.max())
-        whole = torch.randint(least, largest + 1, (count,), generator=generator)
-        return _with_edges(whole, least, largest, generator) if largest > least else torch.full((count,), least)
+        if least == largest:
+            return torch.full((count,), least)
+        # torch draws no number beyond the largest of 64 bits, which would follow the largest.
+        whole = torch.randint(least, min(largest + 1, 2**63 - 1), (count,), generator=generator)
+        return _with_edges(whole, least, largest, generator)
     if not bool((low < high) & low.isfinite() & high.isfinite()):
         # Equal or not finite values show no range.
         return torch.randn(count, dtype=torch.float64, generator=generator)

@@ -131,7 +131,7 @@ class _Plain:
 class _Batch:
     """The first dimension of inputs and outputs, in parts."""
 
-    size: int
+    size: int | None  # None without a tensor that has dimensions
     parts: int
 
     @classmethod
@@ -140,7 +140,7 @@ class _Batch:
         if parts > 1 and (not sizes or sizes[0] % parts):
             found = f"the first input has a batch of {sizes[0]}" if sizes else "no input has a batch"
             raise ChoiceError(f"cannot give each of {parts} ranks its part of the batch: {found}")
-        return cls(sizes[0] if sizes else 0, parts)
+        return cls(next(iter(sizes), None), parts)
 
     def has(self, value: object) -> bool:
         """Return whether a value is a tensor with a part for each rank."""
@@ -256,10 +256,11 @@ class _Comparison:
         if result.output is not None or all(other.output is None for other in self.results):
             wanted, obtained = self._outputs(rank)  # a stage of a pipeline that is not the last one has none
             yield from dataclasses.replace(self.check.comparison, requires_grad=False).compare(wanted, obtained, OUTPUT)
+        plain_before, plain_after = self.plain.buffers
         for name, (before, after) in result.buffers.items():
             # A rank's own part of a buffer, or a constant of the rank, has no counterpart in the plain model.
-            if name in self.plain.buffers[0] and torch.equal(self.plain.buffers[0][name], before):
-                yield from self._of_state(f"buffer {name} after the call", self.plain.buffers[1][name], after)
+            if name in plain_before and torch.equal(plain_before[name], before):
+                yield from self._of_state(f"buffer {name} after the call", plain_after[name], after)
         if not self.check.grads:
             return
         yield from self._of_inputs(rank, result)
@@ -327,7 +328,8 @@ class _Comparison:
             ahead += part.length
             for each in found if part.length < part.size else ():
                 held.setdefault(part.dimension, set()).update(range(each.start, each.start + each.length))
-        for dimension, elements in held.items():
+        is_whole = any(part[name].length == part[name].size for part in parts if name in part)
+        for dimension, elements in held.items() if not is_whole else ():
             missing = sorted(set(range(whole.shape[dimension])) - elements)
             if missing:
                 where = f"{missing[0]} to {missing[-1]}" if len(missing) > 1 else str(missing[0])
@@ -343,7 +345,7 @@ _OTHER_WEIGHTS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """The part of a parameter that a rank holds: elements of one dimension, all of them for the whole."""
+    """The part of a parameter that a rank holds: elements of one dimension. All numbers are 0 for the whole."""
 
     dimension: int
     start: int
@@ -365,17 +367,15 @@ def _parts_equal_to(local: torch.Tensor, whole: torch.Tensor, ahead: int) -> lis
         return []
     split = [dim for dim in range(whole.dim()) if whole.shape[dim] != local.shape[dim]]
     if not split:
-        size = whole.shape[0] if whole.dim() else 1
-        return [_Part(0, 0, size, size)] if torch.equal(whole, local) else []
+        return [_Part(0, 0, 0, 0)] if torch.equal(whole, local) else []
     dimension = split[0]
     size, length = whole.shape[dimension], local.shape[dimension]
-    if len(split) > 1 or not length or length > size:
+    if len(split) > 1 or not length:
         return []
-    # Parts begin behind those of earlier ranks, or at a multiple of their size; else where the first element stands.
-    likely = [ahead % size, *range(0, size, length)]
+    # Parts begin behind those of earlier ranks, else where the first element stands.
     same = (whole.movedim(dimension, 0) == local.select(dimension, 0)).reshape(size, -1).all(1)
-    for starts in (likely, same.nonzero().flatten().tolist()):
-        parts = [_Part(dimension, start, length, size) for start in dict.fromkeys(starts) if start + length <= size]
+    for starts in ([ahead % size], same.nonzero().flatten().tolist()):
+        parts = [_Part(dimension, start, length, size) for start in starts if start + length <= size]
         found = [part for part in parts if torch.equal(part.of(whole), local)]
         if found:
             return found

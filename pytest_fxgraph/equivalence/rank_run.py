@@ -126,7 +126,7 @@ class Dropout(TorchFunctionMode):
         if not self._is_on:
             return given
         made = func(*args, **kwargs)
-        if type(given) is torch.Tensor and type(made) is torch.Tensor:
+        if type(given) is torch.Tensor:
             probability = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
             self.draws.append(Draw(given.detach().clone(), made.detach() == 0, float(probability)))
         return made

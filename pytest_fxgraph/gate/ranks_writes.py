@@ -136,17 +136,18 @@ def gathered_goldens(
     """Put the outcomes of all ranks together; of a golden that is updated, each group of equal ranks has a file."""
     found = GatheredGoldens(store, config)
     families: dict[tuple[str, PurePosixPath], dict[int, list[TestOutcome]]] = {}
-    for rank, outcomes in by_rank.items():
-        for each in outcomes:
+    for rank, of_rank in by_rank.items():
+        for each in of_rank:
             golden = golden_of_all_ranks(PurePosixPath(each.outcome.golden))
             families.setdefault((each.outcome.nodeid, golden), {}).setdefault(rank, []).append(each)
     for (_, golden), family in families.items():
-        is_update = any(each.outcome.new_text is not None for outcomes in family.values() for each in outcomes)
-        if is_update and all(each.outcome.is_file for outcomes in family.values() for each in outcomes):
+        outcomes = [each.outcome for of_rank in family.values() for each in of_rank]
+        are_files = all(outcome.is_file for outcome in outcomes)  # neither inline goldens nor rows
+        if are_files and any(outcome.new_text is not None for outcome in outcomes):
             found.divide(within_folder(str(golden), config), family)
         else:
             found.join(family)
-        if config.getoption("fx_received"):
+        if are_files and config.getoption("fx_received"):
             kept = {each.outcome.golden for each in found.taken if each.outcome.received is not None}
             received = rank_variants(store, within_folder(str(golden), config), received=True)
             found.outdated += [

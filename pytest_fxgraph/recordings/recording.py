@@ -121,4 +121,4 @@ def _counting(attempts: Sequence[RecordedTest]) -> RecordedTest:
 
 def _disagree(attempts: Sequence[RecordedTest]) -> bool:
     ended = [each for each in attempts if each.outcome]
-    return any((each.outcome, each.contents) != (ended[0].outcome, ended[0].contents) for each in ended[1:])
+    return any((each.outcome, each.contents) != (ended[0].outcome, ended[0].contents) for each in ended)

@@ -217,4 +217,4 @@ def _fact(value: object) -> str:
 
 
 def _counted(number: int, noun: str) -> str:
-    return counted(number, noun).replace(str(number), f"{number:,}", 1)
+    return counted(number, noun).replace(str(number), f"{number:,}")

@@ -75,7 +75,7 @@ class RecordedTrees:
                 shutil.copy2(self._suite.repository.root / name, tree / name)
             self._tell(f"{title}: recording in {tree} with {interpreter.title}")
             place = self._record(tree, scratch, interpreter, title)
-            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.parent.mkdir(exist_ok=True)
             if kept.exists():  # a recording that is to be fresh, or that another process wrote meanwhile
                 shutil.rmtree(kept)
             os.replace(place, kept)

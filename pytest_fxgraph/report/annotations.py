@@ -133,7 +133,7 @@ def _source_place(outcome: Outcome, folders: Folders) -> Place | None:
 
 
 def _place_of_text(source: str, folders: Folders) -> Place | None:
-    file, _, line = ":".join(source.split(":", 2)[:2]).rpartition(":")
+    file, _, line = ":".join(source.split(":")[:2]).rpartition(":")
     return folders.place(file, int(line), folders.started_in) if file and line.isdecimal() else None
 
 

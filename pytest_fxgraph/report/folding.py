@@ -144,7 +144,7 @@ def _with_patterns(text: str) -> str:
     patterns = {name: _pattern(name) for name in names}
     called, opening, rest = rename_references(text, patterns).partition("(")
     # An added or removed call of a module has the module's path as its target.
-    return _path_pattern(called) + opening + rest if names and opening else called + opening + rest
+    return (_path_pattern(called) if opening else called) + opening + rest
 
 
 def _path_pattern(path: str) -> str:

@@ -218,9 +218,8 @@ def _merged(pairs: Collection[Pair], size: int, obtained_size: int) -> list[Pair
     order: list[Pair] = []
     last, last_obtained = 0, 0
     for position, partner in (*fixed, (size, obtained_size)):
-        if last < position or last_obtained < partner:
-            order += [(lone, -1) for lone in range(last, position)]
-            order += [(-1, lone) for lone in range(last_obtained, partner)]
+        order += [(lone, -1) for lone in range(last, position)]
+        order += [(-1, lone) for lone in range(last_obtained, partner)]
         order.append((position, partner))
         last, last_obtained = position + 1, partner + 1
     return order[:-1]

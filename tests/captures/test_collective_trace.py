@@ -93,3 +93,7 @@ def test_a_collective_without_a_trace_runs_as_it_is():
         x = torch.ones(4)
         assert dist.all_reduce(x) is None
         assert dist.all_reduce(x, async_op=True).wait()
+
+
+def test_nothing_is_waited_for_where_no_collective_runs():
+    assert wait(None, torch.ones(1)) is None

@@ -12,12 +12,13 @@ from fixtures.catalog import small_models
 from fixtures.train_steps import net_inputs, net_step
 from fxcore.transforms.analysis.flop_formulas import FORMULAS
 from pytest_fxgraph import assert_graph_matches_golden, capture
-from pytest_fxgraph.captures.costs import costs_of_captured, step_memory, with_costs
+from pytest_fxgraph.captures.costs import costs_of_captured, costs_on, costs_together, step_memory, with_costs
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.captures.train_step import PHASES
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 from pytest_fxgraph.report.text import full_section
@@ -196,3 +197,42 @@ def test_costs_of_a_step_are_told_by_phase_and_module():
 def test_a_captured_graph_without_shapes_cannot_be_counted():
     with pytest.raises(CaptureError, match=r"cannot count what \w+ costs: the shapes of its inputs are not known"):
         costs_of_captured(trace(nn.ReLU()))
+
+
+def test_costs_of_graphs_are_added_and_the_highest_peak_is_the_peak():
+    outer, inner = CostRecord(1, 2, 3, 4, 5), CostRecord(10, 20, 30, 40, 50)
+    together = costs_together(
+        {
+            "graph_0": CostBlock(outer, 7, "a", (("", outer),), ("b", "a")),
+            "graph_1": CostBlock(inner, 9, "", (("", inner), ("fc", inner)), ("a",)),
+        }
+    )
+
+    assert together == CostBlock(
+        CostRecord(11, 22, 33, 44, 55),
+        9,
+        "graph_1",
+        (("graph_0", outer), ("graph_1", inner), ("graph_1.fc", inner)),
+        ("a", "b"),
+    )
+    assert costs_together({"graph_0": CostBlock(outer, 7, "a")}).peak_at == "graph_0.a"
+
+
+def test_shapes_that_depend_on_values_are_counted_on_real_tensors():
+    graph_module = trace(lambda x, y: torch.relu(x[y > 0]))
+
+    assert costs_on(graph_module, (torch.ones(3, 2), torch.tensor([1, 0, 1]))).total.nodes == 3
+
+
+def test_a_document_has_the_costs_of_the_graph_that_it_is_of():
+    module = trace(lambda x: torch.relu(torch.relu(x)))
+    other = trace(lambda x: torch.relu(x)).graph
+    document = build_document(module)
+
+    for graph, nodes in ((module.graph, 2), (other, 1)):
+        assert with_costs(document, module, graph, torch.ones(2), None).cost.total.nodes == nodes
+
+
+def test_the_peak_is_in_a_module_or_nowhere():
+    assert costs_on(trace(nn.Sequential(nn.Linear(2, 3))), (torch.ones(1, 2),)).peak_at == "0"
+    assert costs_on(trace(lambda: 3), ()).peak_at == ""

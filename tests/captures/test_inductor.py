@@ -9,7 +9,12 @@ import pytest
 import torch
 from torch import nn
 
+import fxcore
 from pytest_fxgraph import assert_graph_matches_golden, capture
+from pytest_fxgraph.captures.inductor import InductorCapture, InductorGraph, PassStep, _Recording
+from pytest_fxgraph.captures.kernels import FusedNode, Kernel, KernelPlan, RefusedFusion
+from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.torch_internals import Unavailable
 from pytest_fxgraph.errors import CaptureError, LevelError
 
 
@@ -228,3 +233,95 @@ def test_a_backward_without_calls_has_no_kernels():
     found = capture(Sum(), torch.randn(4), frontend="inductor", mode="train")
     assert [node.op for node in found.backward_graphs[0].graph.nodes] == ["placeholder", "output"]
     assert [kernel.operators for kernel in found.kernels] == [("aten.add.Tensor",)]
+
+
+def step(phase, name="", *, is_change=True):
+    return PassStep(phase, name, fxcore.symbolic_trace(nn.ReLU()), is_change)
+
+
+def kernel(*operators):
+    return Kernel("pointwise", tuple(FusedNode(name, f"aten.{name}.default", "") for name in operators))
+
+
+def capture_of(*compiled):
+    return InductorCapture(compiled, frontend="inductor", model_name="Net", graphs=[])
+
+
+def test_a_step_has_the_title_of_its_phase_and_pass():
+    titles = [step("joint", name).title for name in ("", "end", "fuse")]
+
+    assert titles == ["joint", "joint", "joint: fuse"]
+
+
+def test_steps_are_the_first_and_the_changing_ones_of_the_first_forward_graph():
+    unchanged = step("pre-grad", is_change=False)
+    forward = (unchanged, step("joint", "a"), step("joint", "b", is_change=False), step("joint", "c"))
+    plan = KernelPlan(())
+    found = capture_of(
+        InductorGraph("backward", (step("post-grad"),), plan),
+        InductorGraph("forward", forward, plan),
+        InductorGraph("forward", (step("post-grad"),), plan),
+    ).steps
+
+    assert [each.name for each in found] == ["", "a", "c"]
+    assert found[0] is unchanged
+    assert capture_of(InductorGraph("backward", (unchanged,), plan)).steps == []
+
+
+def test_kernels_and_reasons_of_all_graphs_are_known():
+    refused = (RefusedFusion(("relu",), ("cos",), "first"), RefusedFusion(("cos",), ("relu",), "last"))
+    forward = InductorGraph("forward", (), KernelPlan((kernel("relu"), kernel("cos")), refused))
+    backward = InductorGraph("backward", (), KernelPlan((kernel("sin"),)))
+    failed = InductorGraph("backward", (), Unavailable("no compiler"))
+    whole = capture_of(forward, backward)
+
+    assert [each.operators for each in whole.kernels] == [(f"aten.{name}.default",) for name in ("relu", "cos", "sin")]
+    assert sum("backward" in note for note in whole.kernel_notes) == 1
+    assert [*whole.refusals.values()] == ["first", "last"]
+    assert [*capture_of(failed, forward).refusals.values()] == ["first", "last"]
+    assert any("no compiler" in note for note in capture_of(forward, failed).kernel_notes)
+    with pytest.raises(CaptureError, match="Net has no kernels: no compiler"):
+        _ = capture_of(forward, failed).plans
+    with pytest.raises(AssertionError, match=r"aten\.sin is not fused with aten\.cos in the backward graph"):
+        whole.assert_fused("aten.sin", "aten.cos")
+
+
+def test_a_pass_that_changed_nothing_keeps_the_graph_of_before():
+    made = _Recording(CaptureRequest.of(nn.ReLU(), torch.ones(2), None, "inductor"))
+    module = torch.fx.symbolic_trace(lambda x: x.relu().cos())
+    (relu,) = (node for node in module.graph.nodes if node.name == "relu")
+    made.on_pass("joint", "", module)
+    made.on_pass("joint", "same", module)
+    relu.target = "tanh"
+    made.on_pass("joint", "renamed", module)
+    module.graph.inserting_before(relu).__enter__()
+    module.graph.call_method("sin", (relu.args[0],))
+    made.on_pass("joint", "longer", module)
+    made.on_pass("joint", "same", module)
+
+    assert [each.is_change for each in made._steps] == [True, False, True, True, False]
+    assert [place for place, each in enumerate(made._steps[1:], 1) if each.graph is made._steps[place - 1].graph] == [
+        1,
+        4,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phase", "names", "expected"),
+    [
+        ("pre-grad", ["a", "b"], {"b": "weight"}),
+        ("pre-grad", ["a"], {}),
+        ("joint", ["primals_1", "primals_2", "tangents_1"], {"primals_2": "weight"}),
+        ("joint", ["arg0_1", "arg1_1"], {}),
+        ("post-grad", ["arg0_1", "arg1_1"], {"arg1_1": "weight"}),
+        ("post-grad", ["tangents_1", "primals_2"], {"primals_2": "weight"}),
+        ("post-grad", ["tangents_1", "arg1_1"], {}),
+    ],
+)
+def test_inputs_of_a_phase_are_state_by_their_place_or_number(phase, names, expected):
+    made = _Recording(CaptureRequest.of(nn.ReLU(), torch.ones(2), None, "inductor"))
+    made._state = {1: "weight"}
+    graph = fxcore.Graph()
+    graph.output([graph.placeholder(name) for name in names])
+
+    assert made._names(fxcore.GraphModule(nn.Module(), graph), phase) == expected

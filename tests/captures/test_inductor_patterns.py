@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from pytest_fxgraph.captures.inductor_patterns import InductorPattern, joint_graph_patterns, patterns_of
+from pytest_fxgraph.captures.inductor_patterns import InductorPattern, joint_graph_patterns, name_of, patterns_of
 from pytest_fxgraph.equivalence.check import GraphCall
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.transform import rule_check
@@ -53,6 +55,46 @@ def test_arguments_of_a_pattern_have_values_of_every_dtype_and_draw_nothing_out(
     assert 0 < mask.sum() < 64
     assert len(index.unique()) > 2
     assert others == [3, 2.0, 0.0]
+    assert index.abs().max() > 3
+    assert torch.equal(pattern.arguments(0)[1], index)
+    assert not torch.equal(pattern.arguments(1)[1], index)
+    floats = pattern._replace(example_inputs=(mask, torch.empty(64), 3)).arguments()[1]
+    assert 1.5 < floats.abs().max() < 4
+    for without in ({"search": None}, {"example_inputs": None}):
+        assert pattern._replace(**without).arguments() is None
+
+
+def test_an_entry_has_the_name_of_its_registration_its_search_or_its_handler():
+    def checked(search_fn):
+        return lambda match: search_fn
+
+    def search():
+        raise NotImplementedError
+
+    def handler():
+        raise NotImplementedError
+
+    def entry(**facts):
+        return SimpleNamespace(**{"extra_check": handler, "pattern": "the pattern", **facts})
+
+    named, searched = entry(pattern_name="own", handler=handler), entry(extra_check=checked(search), handler=handler)
+    assert name_of(named) == "own"
+    assert name_of(searched) == "search"
+    assert name_of(entry(extra_check=checked(partial(search)))) == "search"
+    assert name_of(entry(handler=handler)) == f"{handler.__qualname__.replace('<locals>.', '')}"
+    assert name_of(entry()) == "'the pattern'"
+
+
+@pytest.mark.parametrize("name", ["joint_fwd_bwd", "fwd_only"])
+def test_a_pattern_that_was_traced_with_its_backward_is_of_training(name):
+    def trace_fn():
+        raise NotImplementedError
+
+    trace_fn.__name__ = name
+    entry = SimpleNamespace(extra_check=lambda match: trace_fn, pattern="a")
+    (found,) = patterns_of(SimpleNamespace(patterns={("call_function", "relu"): [entry]}))
+
+    assert found.is_training is (name == "joint_fwd_bwd")
 
 
 def test_a_pattern_by_hand_has_its_operators_and_no_functions(patterns):

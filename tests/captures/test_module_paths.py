@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
 from pytest_fxgraph import capture
+from pytest_fxgraph.captures.module_paths import _Calls
 from pytest_fxgraph.captures.step_trace import Step, traced_step
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.text_writer import document_lines
@@ -76,3 +79,18 @@ def test_modules_are_called_as_before_afterwards():
 class Refuses(Net):
     def forward(self, x):
         raise ValueError("no such input")
+
+
+@pytest.mark.parametrize(
+    ("number", "path"), [(None, None), (4, None), (5, "a"), (6, "b"), (7, "a"), (8, None), (9, None)]
+)
+def test_a_number_of_autograd_belongs_to_the_calls_that_had_begun(number, path):
+    first, second = nn.ReLU(), nn.ReLU()
+    calls = _Calls({id(first): "a", id(second): "b"})
+    numbers = iter((5, 6, 7, 8))
+    calls._next_number = lambda: next(numbers)
+    with calls.entered(first), calls.entered(second):
+        pass
+
+    calls._running_backward = lambda: SimpleNamespace(_sequence_nr=lambda: number)
+    assert [*calls.of_this_moment()][-1:] == ([] if path is None else [path])

@@ -8,7 +8,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from pytest_fxgraph import capture
-from pytest_fxgraph.captures.pattern_uses import check_fired, patterns_watched
+from pytest_fxgraph.captures.pattern_uses import PatternMiss, PatternUse, check_fired, patterns_watched
 from pytest_fxgraph.captures.stages import FxStages
 from pytest_fxgraph.errors import ChoiceError, GateError
 
@@ -144,6 +144,59 @@ def test_the_nearest_miss_names_its_reason(model, reason):
     assert len(uses[0].nearest.reasons) == 1
 
 
+def of_one_input(x):
+    return aten.sub.Tensor(x.cos(), x.sin())
+
+
+@pytest.mark.parametrize(
+    ("model", "agreed", "reasons"),
+    [
+        (
+            lambda x, y: x.cos() - y.sin(),
+            3,
+            ["sin: the pattern reads KeywordArg('x') twice, and here these are two values"],
+        ),
+        (lambda x, y: x.cos() - x.exp(), 2, ["exp: the pattern has aten.sin.default, and here is aten.exp.default"]),
+        (lambda x, y: aten.sub.Scalar(x.cos(), 1.0), 0, ["the graph has nowhere aten.sub.Tensor"]),
+    ],
+)
+def test_a_miss_counts_what_agreed_and_names_an_input_that_is_two(model, agreed, reasons):
+    (use,) = uses_in(model, PAIR, pass_of(of_one_input, [torch.randn(4)]))
+
+    assert use.nearest.agreed == agreed
+    assert [reason.startswith(words) for reason, words in zip(use.nearest.reasons, reasons, strict=True)] == [True]
+
+
+@pytest.mark.parametrize(("given", "here"), [(lambda x: x, "%x"), (lambda x: [], "[]")])
+def test_an_argument_that_is_no_list_is_told(given, here):
+    expressions = matcher()
+    parts = expressions.ListOf(expressions.CallFunction(aten.relu.default, expressions.Arg()))
+    made = expressions.PatternMatcherPass()
+    expressions.register_graph_pattern(expressions.CallFunction(aten.cat.default, parts), pass_dict=made)(print)
+    graph = torch.fx.Graph()
+    graph.output(graph.call_function(aten.cat.default, (given(graph.placeholder("x")),)))
+    with patterns_watched() as uses:
+        made.apply(torch.fx.GraphModule(nn.Module(), graph))
+
+    (reason,) = uses[0].nearest.reasons
+    assert reason.startswith("cat_default: ")
+    assert reason.endswith(f"is a list in the pattern, and {here} here")
+
+
+@pytest.mark.parametrize("name", ["own", None])
+def test_a_use_has_the_name_of_its_pass_and_the_line_of_its_place(name):
+    made = pass_of(scaled, PAIR)
+    made.pass_name = name
+    graph = make_fx(lambda x, y: x.exp() * 2.0 - y.cos(), tracing_mode="fake")(*PAIR)
+    for node in graph.graph.nodes:
+        node.stack_trace = 'File "model.py", line 3, in forward\n    return x\n'
+    with patterns_watched() as uses:
+        made.apply(graph)
+
+    assert uses[0].pass_name == (name or "")
+    assert uses[0].nearest.place == "sub (model.py:3: return x)"
+
+
 def test_the_nearest_place_is_told_where_several_are_none():
     def model(x, y):
         return x.exp() - y, x.relu() * 3.0 - y.cos(), y - x
@@ -220,3 +273,80 @@ def test_a_match_across_a_write_is_told_as_such():
         AssertionError, match=r"sub: 4 operations agreed, but\n +an operation between the nodes changes a tensor"
     ):
         check_fired(uses, "scaled", times=1)
+
+
+def miss(place, agreed, *reasons):
+    return PatternMiss(place, agreed, reasons)
+
+
+@pytest.mark.parametrize(
+    ("misses", "nearest"),
+    [
+        ([miss("a", 1, "r"), miss("b", 2, "r")], "b"),
+        ([miss("a", 2, "r"), miss("b", 1, "r")], "a"),
+        ([miss("a", 2, "r", "s"), miss("b", 2, "r")], "b"),
+        ([miss("a", 2, "r"), miss("b", 2, "r", "s")], "a"),
+        ([miss("a", 2, "r"), miss("b", 2, "s")], "a"),
+    ],
+)
+def test_the_nearest_miss_agrees_most_with_the_fewest_reasons(misses, nearest):
+    use = PatternUse("fuse", "")
+    for each in misses:
+        use.note_miss(each)
+
+    assert use.nearest.place == nearest
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (PatternUse("fuse", ""), "fuse: 0 candidates, 0 replaced, 0 rejected by extra_check"),
+        (
+            PatternUse("fuse", "own", 7, 1, [*"abcdef"]),
+            "fuse of pass 'own': 7 candidates, 6 replaced, 1 rejected by extra_check\n"
+            "  replaced at a; b; c; d; e and 1 more",
+        ),
+        (
+            PatternUse("fuse", "", 1, nearest=miss("mul", 1, *"abcd")),
+            "fuse: 1 candidate, 0 replaced, 0 rejected by extra_check\n  nearest miss at mul: 1 operation agreed, but\n"
+            "    a\n    b\n    c\n    and 1 more reasons",
+        ),
+    ],
+)
+def test_a_use_tells_its_numbers_places_and_nearest_miss(use, text):
+    assert use.text() == text
+
+
+def test_uses_are_asked_for_by_the_name_of_the_pattern_or_its_pass():
+    uses = [
+        PatternUse("fuse_a", "own", fired=["x"]),
+        PatternUse("fuse_b", "", fired=["y", "z"]),
+        PatternUse("c", "own"),
+    ]
+
+    assert check_fired(uses, "fuse_*") == check_fired(uses, "fuse_*", 3) == 3
+    assert check_fired(uses, "own", 1) == 1
+    assert check_fired(uses, "c", 0) == 0
+    with pytest.raises(AssertionError, match=r"^pattern 'c' fired 0 times, expected at least once\n"):
+        check_fired(uses, "c")
+    with pytest.raises(AssertionError, match=r"^pattern 'fuse_b' fired 2 times, expected 1 time\n"):
+        check_fired(uses, "fuse_b", 1)
+    with pytest.raises(GateError, match=r"tried a pattern 'd'; it tried c, fuse_a, fuse_b$"):
+        check_fired(uses, "d")
+    with pytest.raises(GateError, match=r"it tried no pattern at all$"):
+        check_fired([], "d")
+
+
+def test_of_patterns_of_one_name_the_nearest_three_are_told():
+    uses = [
+        PatternUse("fuse", "none"),
+        PatternUse("fuse", "far", nearest=miss("a", 1, "r")),
+        PatternUse("fuse", "near", nearest=miss("b", 3, "r")),
+        PatternUse("fuse", "fired", fired=["x"]),
+    ]
+
+    with pytest.raises(AssertionError) as error:
+        check_fired(uses, "fuse", 2)
+    told = [line.partition(":")[0] for line in str(error.value).splitlines() if not line.startswith(" ")]
+    assert told[1:] == [*(f"fuse of pass {name!r}" for name in ("fired", "near", "far")),
+                        "and 1 more patterns of this name"]  # fmt: skip

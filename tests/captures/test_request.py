@@ -9,7 +9,7 @@ from torch import nn
 
 from fixtures.train_steps import net_inputs, net_step
 from pytest_fxgraph import capture
-from pytest_fxgraph.captures.request import CaptureRequest, copied_call, left_as_it_was
+from pytest_fxgraph.captures.request import CaptureRequest, copied_call, independent_call, left_as_it_was
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
 ONE, TWO = torch.ones(1), torch.ones(2)
@@ -216,3 +216,16 @@ def test_a_tensor_given_twice_is_two_inputs(frontend: str) -> None:
 
     assert torch.equal(graph(TWO, ONE.expand(2)), torch.ones(2))
     assert torch.equal(graph(TWO, TWO * 5), TWO * -3)
+
+
+def test_the_second_place_of_a_tensor_gets_a_copy_and_all_else_stays_shared():
+    x = torch.ones(2, requires_grad=True)
+    (first, second), more = independent_call(((x, x), {"y": (x, ONE), "flags": [3, 3]}))
+
+    given = [first, second, *more["y"]]
+    assert len({id(each) for each in given}) == 4
+    assert [each.requires_grad for each in given] == [True, True, True, False]
+    assert all(torch.equal(each, x) for each in given[:3])
+    assert more["flags"] == [3, 3]
+    (one, other), _ = copied_call(((x, x), {}))
+    assert one is other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -117,8 +118,91 @@ def test_nodes_name_what_they_were_made_from_by_its_place():
         ("mm", "rewritten", (1,)),
         ("clone", "added", ()),
     ]
+    assert (first.nodes[0].module, first.nodes[0].source) == ("fc", "model.py:3")
+    assert (second.nodes[2].module, second.nodes[2].source) == ("", "")
     assert second.removed == (0,)
     assert (strip.text, strip.nodeid) == ("in words", "test_net.py::test_net")
+
+
+def test_added_and_removed_nodes_are_told_with_their_place_and_without_an_earlier_stage():
+    fc = StageNode("fc", "linear", (), "fc", "model.py:3")
+    clone = StageNode("clone", "aten.clone", (), None, None)
+    stages = Stages([Stage("export", None, (fc,), ()), Stage("decompose", None, (clone,), (fc,))])
+
+    assert stages.text().splitlines() == [
+        "export: 1 nodes",
+        "decompose: 1 added, 1 removed, 0 rewritten, 0 kept",
+        "  + clone (aten.clone)",
+        "  - fc (linear); in fc; model.py:3",
+    ]
+    assert stages.history("clone") == ["decompose: clone (aten.clone), added"]
+    with pytest.raises(GateError, match=r"no node of the last stage calls 'linear'; it calls aten\.clone$"):
+        stages.made_by("linear")
+
+
+def sine_and_cosine(x):
+    return torch.cos(torch.sin(x))
+
+
+def marking(**metas):
+    """Return a pass that gives nodes other metadata, by their names."""
+
+    def marks(graph_module):
+        for node in graph_module.graph.nodes:
+            node.meta = dict(metas.get(node.name, {}))
+
+    return marks
+
+
+def tangent(meta):
+    """Return a pass that computes all by one new node with this metadata."""
+
+    def makes(graph_module):
+        graph = graph_module.graph
+        (given,) = graph.find_nodes(op="placeholder")
+        (output,) = graph.find_nodes(op="output")
+        with graph.inserting_after(given):
+            made = graph.call_function(torch.tan, (given,))
+        made.meta = dict(meta)
+        output.args = (made,)
+        for node in reversed([*graph.nodes]):
+            if node.op.startswith("call_") and node is not made:
+                graph.erase_node(node)
+        graph_module.recompile()
+
+    return makes
+
+
+def named(name, *sources):
+    return SimpleNamespace(name=name, from_node=[*sources])
+
+
+@pytest.mark.parametrize(
+    ("sine", "cosine", "meta", "sources"),
+    [
+        ({}, {}, {}, []),
+        ({}, {}, {"from_node": [("cos", None)]}, ["cos"]),
+        ({}, {}, {"from_node": [("cos", None), ("sin", None)]}, ["cos"]),
+        ({}, {}, {"from_node": [named("gone", named("cos"))]}, ["cos"]),
+        ({}, {}, {"from_node": [named("", named("cos"))]}, ["cos"]),
+        ({}, {"from_node": [("gone", None)]}, {"from_node": [("gone", None)]}, ["cos"]),
+        ({"debug_handle": 7}, {"debug_handle": 7}, {"debug_handle": 7}, ["sin", "cos"]),
+        ({"source": ("net.py", 3)}, {"source": ("net.py", 4)}, {"source": ("net.py", 4)}, ["cos"]),
+        ({}, {"nn_module_stack": {"a": ("fc", "Net")}}, {"nn_module_stack": {"a": ("fc", "Net")}}, ["cos"]),
+    ],
+)
+def test_a_node_comes_from_the_nodes_with_its_surest_mark(sine, cosine, meta, sources):
+    stages = fx_stages(sine_and_cosine, X, ["symbolic", marking(sin=sine, cos=cosine), tangent(meta)])
+
+    (node,) = stages[-1].nodes
+    assert [each.name for each in node.made_from] == sources
+
+
+def test_a_node_inside_a_module_comes_from_the_call_of_the_module():
+    stages = fx_stages(Model(), X, ["symbolic", marking(), tangent({"nn_module_stack": {"a": ("linear", nn.Linear)}})])
+
+    (node,) = stages[-1].nodes
+    assert [each.name for each in node.made_from] == ["linear"]
 
 
 def test_stages_are_counted_shown_and_found_by_name_or_place():
@@ -208,6 +292,9 @@ def test_a_rule_set_without_a_match_is_a_stage_without_changes():
     assert stages["RuleSet"].nodes_that_were("kept") == stages["RuleSet"].nodes
 
 
+GATHER_AND_WAIT = "all_gather_into_tensor", "wait_tensor"
+
+
 def two_gathers(x):
     operators, name = torch.ops._c10d_functional, torch.distributed.group.WORLD.group_name
     first, second = (operators.all_gather_into_tensor(x * factor, 4, name) for factor in (2, 3))
@@ -223,12 +310,12 @@ def waits_late(graph_module):
 
 
 def one_gather(graph_module):
-    """Gather both tensors in one bucket."""
+    """Gather both tensors in one bucket, in the group of the second."""
     graph, nodes = graph_module.graph, {node.name: node for node in graph_module.graph.nodes}
     gathers = [nodes["all_gather_into_tensor"], nodes["all_gather_into_tensor_1"]]
     with graph.inserting_before(gathers[1]):
         joined = graph.call_function(torch.ops.aten.cat.default, ([each.args[0] for each in gathers],))
-        bucket = graph.call_function(gathers[0].target, (joined, *gathers[0].args[1:]))
+        bucket = graph.call_function(gathers[1].target, (joined, *gathers[1].args[1:]))
         bucket.meta["val"] = torch.cat([each.meta["val"] for each in gathers])
         wait = graph.call_function(nodes["wait_tensor"].target, (bucket,))
         parts = graph.call_function(torch.ops.aten.chunk.default, (wait, 2))
@@ -251,6 +338,58 @@ def test_a_collective_that_moved_is_told_with_its_place():
     assert text.count("  > ") == 2
     (told, _) = stages.history("wait_tensor_1")
     assert told == "waits_late: wait_tensor_1 (_c10d_functional.wait_tensor.default), kept, later, behind relu"
+
+
+@needs_fake_group
+def test_collectives_that_changed_places_name_the_last_node_before_and_the_next_behind():
+    def swaps(graph_module):
+        nodes = {node.name: node for node in graph_module.graph.nodes}
+        nodes["all_gather_into_tensor_1"].append(nodes["all_gather_into_tensor"])
+        graph_module.recompile()
+
+    with fake_group():
+        stages = fx_stages(two_gathers, X, ["make_fx", swaps])
+
+    assert {node.name: node.moved for node in stages["swaps"].nodes if node.moved} == {
+        "all_gather_into_tensor_1": "earlier, before all_gather_into_tensor",
+        "all_gather_into_tensor": "later, behind all_gather_into_tensor_1",
+    }
+
+
+@needs_fake_group
+def test_two_nodes_of_one_collective_did_not_pass_each_other():
+    def doubles(graph_module):
+        graph, nodes = graph_module.graph, {node.name: node for node in graph_module.graph.nodes}
+        gather = nodes["all_gather_into_tensor"]
+        with graph.inserting_before(gather):
+            made = graph.call_function(gather.target, gather.args)
+        made.meta["from_node"] = [("all_gather_into_tensor", None)]
+        nodes["wait_tensor"].args = (made,)
+        nodes["wait_tensor_1"].args = (gather,)
+        graph_module.recompile()
+
+    with fake_group():
+        stages = fx_stages(two_gathers, X, ["make_fx", doubles])
+
+    assert [node.moved for node in stages["doubles"].nodes] == [""] * 9
+
+
+@needs_fake_group
+def test_a_bucket_holds_collectives_of_its_own_group():
+    with fake_group():
+        groups = [torch.distributed.new_group([0, 1]).group_name for _ in range(2)]
+
+        def gathers(x):
+            gather, wait = (getattr(torch.ops._c10d_functional, name) for name in GATHER_AND_WAIT)
+            first, second = (gather(x * factor, 2, group) for factor, group in zip((2, 3), groups, strict=True))
+            return wait(first) + wait(second)
+
+        stages = fx_stages(gathers, X, ["make_fx", one_gather])
+
+    sources = {node.name: [each.name for each in node.made_from] for node in stages["one_gather"].nodes}
+    assert sources["all_gather_into_tensor_default"] == ["all_gather_into_tensor_1"]
+    assert sources["wait_tensor_default"] == ["wait_tensor_1"]
+    assert [node.name for node in stages["one_gather"].removed] == ["all_gather_into_tensor", "wait_tensor"]
 
 
 @needs_fake_group

@@ -6,7 +6,9 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.captures.state_names import (
+    named_inputs_of_aot,
     names_of_state,
+    placed,
     reassembled,
     state_of_flattened,
     state_of_inputs,
@@ -130,3 +132,31 @@ def test_a_part_of_a_wrapped_tensor_is_a_buffer_below_its_name():
 
     assert made(THREE)[0] is TWO
     assert "w.second" in made.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "expected"),
+    [
+        ("forward", ["primals_1", "primals_2"], {"primals_2": "weight"}),
+        ("backward", ["tangents_1", "primals_2", "primals_1"], {"primals_2": "weight"}),
+        ("forward", ["arg0_1", "arg1_1"], {"arg1_1": "weight"}),
+        ("backward", ["arg0_1", "arg1_1"], {}),
+        ("forward", ["primals_1", "other"], {}),  # inputs that have numbers do not stand in their order
+        ("forward", ["other", "primals_2x"], {"primals_2x": "weight"}),
+    ],
+)
+def test_inputs_of_lowered_graphs_are_state_by_their_number_or_place(kind, names, expected):
+    graph = fxcore.Graph()
+    graph.output([graph.call_function(torch.relu, (graph.placeholder(name),)) for name in names])
+    module = fxcore.GraphModule(nn.Module(), graph)
+
+    assert named_inputs_of_aot(module, kind, {1: "weight"}) == expected
+
+
+def test_a_placed_buffer_is_persistent_unless_told_otherwise():
+    root = nn.Module()
+    placed(root, "a.b", torch.ones(1))
+    placed(root, "a.c", torch.ones(1), persistent=False)
+
+    assert [*root.state_dict()] == ["a.b"]
+    assert [name for name, _ in root.named_buffers()] == ["a.b", "a.c"]

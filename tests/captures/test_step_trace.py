@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
+import fxcore
 from fixtures import parallel_plans
 from fixtures.process_groups import fake_group, needs_fake_group
+from pytest_fxgraph.captures import step_trace
 from pytest_fxgraph.captures.request import CaptureRequest
-from pytest_fxgraph.captures.step_trace import Step, local_part
+from pytest_fxgraph.captures.step_trace import Step, exchanges_parameters, local_part
+from pytest_fxgraph.captures.train_step import PHASE
 from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.errors import CaptureError
 
@@ -140,3 +145,138 @@ def test_the_part_of_this_rank_is_inside_a_distributed_tensor_and_behind_a_wait(
     assert local_part(3) == 3
     assert local_part(unknown) is unknown
     assert local_part(plain) is local_part(sharded) is local_part(awaited) is plain
+
+
+class FSDPModule(nn.Module):
+    """Has the name of the class that FSDP2 puts below the class of a module."""
+
+
+class Sharded(FSDPModule):
+    pass
+
+
+def test_a_model_with_a_module_of_fsdp_exchanges_its_parameters():
+    assert exchanges_parameters(nn.Sequential(nn.ReLU(), Sharded())) is True
+    assert exchanges_parameters(nn.Sequential(nn.ReLU())) is False
+    assert exchanges_parameters(torch.relu) is False
+
+
+def test_a_constant_is_the_state_with_its_memory_and_best_its_layout():
+    model = nn.Linear(2, 3)
+    model.register_buffer("turned", model.weight.detach().t())
+    state = step_trace._State(model)
+
+    assert state.of_memory(model.weight.detach())[0] == "weight"
+    assert state.of_memory(model.weight.detach().t())[0] == "turned"
+    assert state.of_memory(model.weight.detach()[1:])[0] == "weight"
+    assert state.of_memory(torch.ones(3, 2)) is None
+    assert step_trace._State(torch.relu).of_memory(model.bias.detach()) is None
+
+
+def graph_with_state(*paths):
+    graph = fxcore.Graph()
+    return graph, [graph.get_attr(path) for path in paths]
+
+
+def add(graph, *inputs, phase=None, calls=None, target=torch.add):
+    node = graph.call_function(target, inputs)
+    node.meta.update({PHASE: phase} if phase else {})
+    node.meta.update({"nn_module_stack": calls} if calls else {})
+    return node
+
+
+def test_operators_of_an_optimizer_are_at_the_parameter_that_they_compute_for():
+    graph, (w, v, average) = graph_with_state("fc.w", "fc.v", "optimizer.fc.w.exp_avg")
+    forward = add(graph, w, v, phase="forward")
+    one = add(graph, average, forward, phase="optimizer")
+    next_ = add(graph, one, one, phase="optimizer")
+    both = add(graph, next_, v, phase="optimizer")
+    update = add(graph, average, next_)
+    written = add(graph, w, next_, phase="update")
+    graph.output((both, update, written))
+
+    assert step_trace._places_in_optimizer(graph) == {
+        one: "fc.w",
+        next_: "fc.w",
+        update: "optimizer.fc.w.exp_avg",
+        written: "fc.w",
+    }
+
+
+def test_nodes_stand_in_their_phase_and_state_before_its_first_reader():
+    graph, (w, v, _) = graph_with_state("w", "v", "unread")
+    calls = {"fc": ("fc", "Linear")}
+    first = add(graph, v, v, phase="forward", calls=calls)
+    back = add(graph, first, w, phase="backward", calls=calls)
+    lost = add(graph, first, back, phase="loss")
+    stepped = add(graph, w, back, phase="optimizer", calls=calls)
+    update = add(graph, w, stepped)
+    graph.output((lost, update))
+
+    step_trace._mark_phases(graph)
+
+    paths = {node.name: [path for path, _ in node.meta.get("nn_module_stack", {}).values()] for node in graph.nodes}
+    assert paths == {
+        "unread": [],
+        "v": ["forward", "fc"],
+        first.name: ["forward", "fc"],
+        "w": ["backward", "backward.fc"],
+        back.name: ["backward", "backward.fc"],
+        lost.name: ["loss"],
+        stepped.name: ["optimizer", "optimizer.w"],
+        update.name: ["update", "update.w"],
+        "output": [],
+    }
+    assert [node.name for node in graph.nodes][:4] == ["unread", "v", first.name, "w"]
+    assert w.meta[PHASE] == "backward"
+
+
+def test_state_at_a_path_is_a_tensor_of_the_step():
+    step = nn.Sequential(nn.Linear(2, 2))
+    step.number = 3
+
+    assert step_trace._tensor_at(step, "0.weight") is step[0].weight
+    for path in ("0.none", "number", "1.weight", "none"):
+        assert step_trace._tensor_at(step, path) is None
+
+
+def test_marks_of_autograd_are_erased():
+    aten = torch.ops.aten
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    detached = [graph.call_function(target, (x,)) for target in (aten.detach.default, aten.alias.default)]
+    graph.call_function(aten.cos.default, (x,))
+    graph.output(graph.call_function(aten.add.Tensor, tuple(detached)))
+
+    step_trace._without_detached(graph)
+
+    assert [node.name for node in graph.nodes] == ["x", "add_tensor", "output"]
+    assert [*graph.nodes][1].args == (x, x)
+
+
+def test_marks_of_the_profiler_are_erased_where_nobody_reads_them():
+    graph = fxcore.Graph()
+    for name in ("enter", "exit"):
+        graph.create_node("call_method", f"profiler._record_function_{name}", ())
+    read = graph.create_node("call_method", "profiler._record_function_read", ())
+    graph.create_node("call_method", "other", ())
+    graph.output(read)
+
+    step_trace._without_profiler(graph)
+
+    assert [node.target for node in graph.nodes][:-1] == ["profiler._record_function_read", "other"]
+
+
+def test_nodes_are_marked_once_with_the_phase_that_made_them(monkeypatch):
+    graph = fxcore.Graph()
+    graph.placeholder("x")
+    mode = SimpleNamespace(tracer=SimpleNamespace(graph=graph))
+    monkeypatch.setattr(step_trace, "part_of_torch", lambda *_: lambda: mode)
+
+    with step_trace._marked("outer"):
+        graph.placeholder("y")
+        with step_trace._marked("inner", {"fc": 1}):
+            graph.placeholder("z")
+
+    assert [node.meta.get(PHASE) for node in graph.nodes] == [None, "outer", "inner"]
+    assert [node.meta.get("nn_module_stack") for node in graph.nodes] == [None, None, {"fc": 1}]

@@ -11,6 +11,8 @@ from fixtures import exported_archives as archives
 from fixtures.lowered import EdgeProgramManager
 from fxcore import interop
 from pytest_fxgraph import assert_equivalent, assert_ops, check_transform, diff_graphs, structural_hash
+from pytest_fxgraph.captures import subjects
+from pytest_fxgraph.captures.capture import JoinedGraphs
 from pytest_fxgraph.captures.subjects import (
     UnknownModule,
     loaded_program,
@@ -231,3 +233,139 @@ def test_an_archive_that_torch_does_not_load_is_refused_with_the_first_line_of_t
 
     with pytest.raises(ArchiveError, match=rf"cannot read a.pt2: torch .* does not load it: {reason}; load it by the"):
         loaded_program("a.pt2")
+
+
+@pytest.mark.parametrize(
+    ("example", "verified"),
+    [
+        ({}, None),
+        ({"example_kwargs": {}}, None),
+        ({"example_inputs": (3,)}, True),
+        ({"example_kwargs": {"x": 3}}, True),
+        ({"example_inputs": (3,), "example_kwargs": {"y": 3}}, True),
+    ],
+)
+def test_a_model_is_traced_with_the_example_that_there_is(monkeypatch, example, verified):
+    traced = []
+    monkeypatch.setattr(subjects, "trace", lambda model: traced.append(None))
+    monkeypatch.setattr(subjects, "trace_for_inputs", lambda model, inputs, kwargs, *, verify: traced.append(verify))
+
+    subjects.to_graph_module(nn.ReLU(), **example)
+
+    assert traced == [verified]
+
+
+class Manager:
+    methods = ("b", "a")
+
+    def exported_program(self, name):
+        return f"program {name}"
+
+
+class WithoutPrograms:
+    methods = ("a",)
+    exported_program = None
+
+
+class WithoutMethods:
+    def exported_program(self, name):
+        raise NotImplementedError
+
+
+def test_programs_are_those_of_a_manager_or_a_dict_by_name():
+    assert subjects.programs_of(Manager()) == {"a": "program a", "b": "program b"}
+    assert [*subjects.programs_of(Manager())] == ["a", "b"]
+    assert subjects.programs_of(WithoutPrograms()) is subjects.programs_of(WithoutMethods()) is None
+    with pytest.raises(SubjectError, match=r"them: \.exported_program\('a'\)\."):
+        subjects.only_program(Manager())
+    with pytest.raises(SubjectError, match=r"them: \['a'\]\."):
+        subjects.only_program({"b": 1, "a": 2})
+
+
+@pytest.mark.parametrize("trusts", [None, False, True])
+def test_pickles_are_loaded_for_weights_alone_unless_the_file_is_trusted(monkeypatch, trusts):
+    export = pytest.importorskip("torch.export")
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    monkeypatch.delenv(name, raising=False)
+    checked = []
+    monkeypatch.setattr(subjects, "check_archive", lambda path, *, trusts, remedy: checked.append(trusts))
+    monkeypatch.setattr(export, "load", lambda path: (path, os.environ.get(name)))
+
+    found = subjects.loaded_program("a.pt2", **({} if trusts is None else {"trusts": trusts}))
+
+    assert found == ("a.pt2", None if trusts else "1")
+    assert checked == [bool(trusts)]
+
+
+class Other:
+    """An object that an adapter knows."""
+
+
+class Calls:
+    def __call__(self, x):
+        return x
+
+
+class Joined(JoinedGraphs):
+    def __call__(self, x):
+        raise NotImplementedError
+
+    def as_graph_module(self):
+        raise NotImplementedError
+
+
+RELU, OTHER, CALLS = nn.ReLU(), Other(), Calls()
+
+
+def doubled(x):
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("subject", "adapted", "model"),
+    [
+        (OTHER, RELU, RELU),
+        (OTHER, None, OTHER),
+        (CALLS, RELU, RELU),
+        (RELU, OTHER, RELU),
+        (doubled, OTHER, doubled),
+        (Manager().exported_program, OTHER, None),
+    ],
+)
+def test_the_model_of_a_subject_is_itself_or_what_an_adapter_makes(subject, adapted, model):
+    assert subjects.model_of(subject, lambda obj: adapted) is (subject if model is None else model)
+    assert subjects.model_of(subject) is subject
+
+
+@pytest.mark.parametrize(
+    ("subject", "adapted", "is_model"),
+    [
+        (RELU, None, True),
+        (RELU, RELU, True),
+        (RELU, OTHER, False),
+        (doubled, None, True),
+        (CALLS, None, True),
+        (OTHER, None, False),
+        (nn.ReLU, None, False),
+        (Joined(), None, False),
+        (fxcore.symbolic_trace(nn.ReLU()), None, False),
+        (torch.fx.symbolic_trace(nn.ReLU()), None, False),
+    ],
+)
+def test_a_model_has_no_graph_and_no_adapter_makes_one(subject, adapted, is_model):
+    assert subjects.is_model(subject, lambda obj: adapted) is is_model
+    assert adapted is not None or subjects.is_model(subject) is is_model
+
+
+def test_a_model_whose_forward_interprets_a_graph_has_one():
+    unflatten = pytest.importorskip("torch.export.unflatten")
+    program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(2),))
+
+    assert not subjects.is_model(unflatten.unflatten(program))
+
+
+def test_graphs_of_both_libraries_are_graphs():
+    graphs = [made.symbolic_trace(nn.ReLU()) for made in (fxcore, torch.fx)]
+
+    assert [subjects.is_graph(each.graph) for each in graphs] == [True, True]
+    assert [subjects.is_graph(each) for each in (*graphs, OTHER)] == [False] * 3

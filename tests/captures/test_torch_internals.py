@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +15,13 @@ from pytest_fxgraph.captures.torch_internals import (
     _facts_of_guard,
     compiled_function,
     facts_of,
+    is_compiling,
+    mark_size,
+    modes_off,
+    one_mode_for_values,
     part_of_torch,
     shape_facts,
+    traced_by_make_fx,
 )
 
 
@@ -41,13 +47,15 @@ from pytest_fxgraph.captures.torch_internals import (
         ("list(L['k'].keys()) == ['a']", "keys", "['a']"),
         ("___check_type_id(L['k'], 94), type=<class 'int'>", "type", "int"),
         ("___check_obj_id(L['k'], <id of True>)", "value", "True"),
+        ("___check_obj_id(L['k'], <id of False>)", "value", "False"),
         ("___check_obj_id(L['k'], type=<id of None>)", "value", "None"),
         ("___check_obj_id(L['k'], 7), type=<class 'function'>", "identity", "the same object"),
     ],
 )
 def test_a_guard_of_any_release_of_torch_is_read(code, kind, text):
     # The id of a test must be the same in every process.
-    code = code.replace("<id of True>", str(id(True))).replace("<id of None>", str(id(None)))
+    for value in (True, False, None):
+        code = code.replace(f"<id of {value}>", str(id(value)))
     assert [*_facts_of_guard("L['k']", code)] == [GuardedValue(kind, "L['k']", text)]
 
 
@@ -127,6 +135,12 @@ def test_hooks_are_a_fact_where_dynamo_checks_them(monkeypatch, is_skipped):
     assert found == ([] if is_skipped else [GuardedValue("hooks", "L['x']", "none")])
 
 
+def test_hooks_are_a_fact_where_torch_cannot_skip_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch._dynamo.config", ModuleType("config"))
+
+    assert [*facts_of(guard("EMPTY_NN_MODULE_HOOKS_DICT"), {})] == [GuardedValue("hooks", "L['x']", "none")]
+
+
 @pytest.mark.parametrize("kind", ["GLOBAL_STATE", "GRAD_MODE"])
 def test_the_modes_of_torch_are_read_at_their_guard(kind):
     with torch.no_grad():
@@ -188,6 +202,106 @@ def test_breaks_from_before_the_log_are_no_part_of_it(monkeypatch):
     output_graph.graph_break_reasons.append("after")
 
     assert log.break_reasons() == ["after"]
+
+
+@pytest.mark.parametrize(
+    ("op", "facts", "size"),
+    [
+        ("placeholder", {"_dynamo_source": SimpleNamespace(name="L['x']")}, 5),
+        ("placeholder", {"grapharg": SimpleNamespace(source=SimpleNamespace(name="L['x']"))}, 5),
+        ("placeholder", {}, 4),
+        ("placeholder", {"_dynamo_source": SimpleNamespace(name="L['x']"), "example_value": 3}, 4),
+        ("get_attr", {"_dynamo_source": SimpleNamespace(name="L['x']")}, 4),
+    ],
+)
+def test_a_guard_on_a_tensor_has_the_sizes_of_the_input_of_its_name(monkeypatch, op, facts, size):
+    dynamo = pytest.importorskip("torch._dynamo")
+    given = {}
+    monkeypatch.setattr(dynamo, "optimize", lambda backend, **hooks: given.update(hooks, backend=backend) or given.get)
+    meta = {"example_value": torch.ones(5), **facts}
+    source = {"_dynamo_source": meta.pop("_dynamo_source")} if "_dynamo_source" in meta else {}
+    node = SimpleNamespace(op=op, meta=meta, **source)
+    log, found = DynamoLog(), []
+    log.on_guards = found.extend
+
+    log.compiled(torch.relu, lambda graph_module, examples: examples, is_dynamic=None)
+    assert given["backend"](SimpleNamespace(graph=SimpleNamespace(nodes=[node])), [7]) == [7]
+    given["guard_export_fn"]([guard("TENSOR_MATCH", value=torch.ones(4))])
+
+    assert found == [GuardedValue("tensor", "L['x']", f"float32[{size}] on cpu")]
+
+
+@pytest.mark.parametrize(
+    ("bound", "kept"),
+    [(None, None), (0, None), (1, 1), (2**59, 2**59), (2**60 - 1, 2**60 - 1), (2**60, None), (3**40, None)],
+)
+def test_a_bound_of_a_machine_integer_is_no_bound(monkeypatch, bound, kept):
+    dynamo = pytest.importorskip("torch._dynamo")
+    marked = []
+    monkeypatch.setattr(dynamo, "mark_dynamic", lambda *args, **bounds: marked.append((args[1], bounds)))
+
+    mark_size(torch.ones(2), 0, SimpleNamespace(min=bound, max=bound))
+
+    assert marked == [(0, {"min": kept, "max": kept})]
+
+
+def test_dynamo_compiles_only_inside_of_a_compilation(monkeypatch):
+    guards = pytest.importorskip("torch._guards")
+    assert is_compiling() is False
+    with guards.compile_context(guards.CompileContext(None)):
+        assert is_compiling() is True
+    monkeypatch.setitem(sys.modules, "torch._guards", ModuleType("guards"))
+    assert is_compiling() is False
+
+
+class Counting(torch.Tensor):
+    calls = 0
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.calls += 1
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_modes_are_switched_off_and_subclasses_only_with_them(monkeypatch):
+    overrides = pytest.importorskip("torch.overrides")
+    monkeypatch.setattr(Counting, "calls", 0)
+    seen = []
+
+    class Watching(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    tensor = torch.ones(2).as_subclass(Counting)
+    with modes_off():
+        torch.relu(tensor)
+    assert Counting.calls == 1
+    with Watching(), modes_off():
+        torch.relu(torch.ones(2))
+    assert seen == []
+
+
+@pytest.mark.parametrize("is_symbolic", [True, False])
+def test_make_fx_describes_all_values_in_one_mode(is_symbolic):
+    traced = traced_by_make_fx(
+        lambda x, y: (x @ y).relu(), [torch.ones(3, 3), torch.ones(3, 3)], is_symbolic=is_symbolic, decompositions=None
+    )
+
+    values = [node.meta["val"] for node in traced.graph.nodes if "val" in node.meta]
+    assert len({id(value.fake_mode) for value in values}) == 1
+    assert [isinstance(value.shape[0], torch.SymInt) for value in values] == [is_symbolic] * 4
+
+
+def test_values_in_a_mode_keep_it():
+    guards = pytest.importorskip("torch._guards")
+    fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
+    fake = fake_tensor.FakeTensorMode().from_tensor(torch.ones(2))
+
+    with one_mode_for_values([fake]):
+        assert guards.TracingContext.try_get() is None
+    with one_mode_for_values([torch.ones(2)]):
+        assert guards.TracingContext.try_get() is not None
 
 
 def traced(reason, **facts):

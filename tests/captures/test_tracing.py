@@ -284,6 +284,18 @@ def test_the_lines_of_a_graph_that_was_only_read_are_had_by_tracing_again():
     assert traced_again_with_sources(again) is None
 
 
+def test_only_a_graph_that_was_traced_to_be_read_is_freed(monkeypatch):
+    freed = []
+    monkeypatch.setattr("pytest_fxgraph.captures.tracing.break_cycles", freed.append)
+    traced = trace_to_read(CountsTraces())
+    again = traced_again_with_sources(traced)
+
+    traced.free()
+    again.free()
+
+    assert freed == [traced.graph]
+
+
 def test_tracing_again_leaves_the_random_generators_alone():
     class Draws(nn.Module):
         def forward(self, x):
@@ -346,9 +358,10 @@ def test_a_graph_that_can_be_had_without_an_example_does_not_depend_on_one():
     assert len(trace_for_inputs(ShapeDependent(), torch.rand(2, 4), verify=True).graph.guards) == 1
 
 
-def test_options_of_an_example_are_refused_without_one():
+@pytest.mark.parametrize("option", [{"assume": {"a.py:1": "x"}}, {"verify": True}, {"enforce_guards": True}])
+def test_options_of_an_example_are_refused_without_one(option):
     with pytest.raises(CaptureError, match="assume, verify and enforce_guards need an example: give example_inputs="):
-        trace(ShapeDependent(), enforce_guards=True)
+        trace(double, **option)
 
 
 def test_all_places_that_stand_in_the_way_are_told():
@@ -471,6 +484,18 @@ class DrawsForNothingBesideConstant(nn.Module):
 
 def test_a_draw_for_nothing_is_no_harm_beside_a_constant_that_stays():
     traced = trace(DrawsForNothingBesideConstant())
+
+    assert [node.op for node in traced.graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]
+
+
+class DrawsForNothingBesideNewConstant(nn.Module):
+    def forward(self, x):
+        torch.randn(3)
+        return x + torch.tensor([1.0, math.nan])
+
+
+def test_a_draw_for_nothing_is_no_harm_beside_a_constant_that_is_made_anew():
+    traced = trace(DrawsForNothingBesideNewConstant())
 
     assert [node.op for node in traced.graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]
 

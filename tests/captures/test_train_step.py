@@ -188,3 +188,26 @@ def test_outputs_without_a_sum_need_a_loss():
 def test_a_number_of_steps_is_a_whole_number(steps):
     with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):
         net_step(steps=steps)
+
+
+def test_one_step_is_enough():
+    assert TrainStep(nn.Linear(2, 2), OPTIMIZERS["sgd"], steps=1).parts_of_step.steps == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "seen"),
+    [(OPTIMIZERS["sgd"], [None]), (lambda parameters: torch.optim.Adam(parameters), [True])],
+    ids=["sgd", "adam"],
+)
+def test_an_optimizer_counts_in_tensors_during_a_step_alone(make, seen):
+    step = TrainStep(nn.Linear(2, 2), make)
+    optimizer, found = step.parts_of_step.optimizer, []
+    before = [dict(group) for group in optimizer.param_groups]
+    optimizer.register_step_pre_hook(lambda optimizer, *_: found.append(optimizer.param_groups[0].get("capturable")))
+
+    step(torch.ones(1, 2))
+
+    assert found == seen
+    assert [{**group, "params": None} for group in optimizer.param_groups] == [
+        {**group, "params": None} for group in before
+    ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.goldens.table_rows import Row, encode_table
 
@@ -161,3 +163,49 @@ def test_two_folders_without_a_golden_are_no_comparison(capsys):
         "fxgraph: cannot compare empty with other: neither folder holds a golden; check the paths\n",
     )
     assert run(capsys, "empty", "before")[:2] == (1, ["only in before: a.yaml", "only in before: b.yaml"])
+
+
+def with_costs(name: str) -> None:
+    costs = CostBlock(CostRecord(1, 2, 3, 4, 1), 5, "")
+    Path(f"{name}.yaml").write_text(encode(dataclasses.replace(document(TEXT), cost=costs)), encoding="utf-8")
+
+
+@pytest.mark.parametrize("sides", [("before/a.yaml", os.devnull), (os.devnull, "before/a.yaml")])
+def test_a_golden_without_costs_that_git_calls_new_or_gone_is_told_at_level_cost(capsys, sides):
+    status, out, _ = run(capsys, "--cost", *sides)
+
+    assert status == 1
+    assert out == [f"only in before/a.yaml: there is nothing in {os.devnull} to compare it with"]
+
+
+def test_goldens_of_folders_without_costs_are_left_out_at_level_cost(capsys):
+    golden("before/gone", TEXT)
+    assert run(capsys, "--cost", "before", "after")[0] == 2
+    with_costs("after/new")
+    with_costs("before/a")
+
+    with_costs("after/a")
+
+    status, out, _ = run(capsys, "--cost", "before", "after")
+
+    assert (status, out) == (1, ["only in after: new.yaml"])
+
+
+def test_two_goldens_of_folders_have_a_cluster_on_the_page_and_two_files_have_none(capsys):
+    run(capsys, "before", "after", "-o", "folders.html")
+    run(capsys, "before/a.yaml", "after/a.yaml", "-o", "files.html")
+
+    pages = [Path(f"{name}.html").read_text(encoding="utf-8") for name in ("folders", "files")]
+    assert ["goldens differ in this way" in page for page in pages] == [True, False]
+    assert "2 of 2 goldens differ at level structure" in pages[0]
+
+
+def test_graphs_behind_tables_are_compared(capsys):
+    for folder, nodes in (("before", 1), ("after", 2)):
+        Path(f"{folder}/Table.yaml").write_text(encode_table([Row("one", "one", {"nodes": nodes})]), encoding="utf-8")
+
+    out = run(capsys, "before", "after")[1]
+
+    assert [line for line in out if line.startswith("expected ")] == [
+        f"expected {Path('before', name)}" for name in ("Table.yaml", "a.yaml", "b.yaml")
+    ]

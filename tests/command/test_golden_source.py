@@ -185,3 +185,15 @@ def test_a_file_is_read_up_to_one_byte_above_the_limit(tmp_path, monkeypatch):
     (tmp_path / "large").write_bytes(b"x" * 20)
 
     assert read_bytes(tmp_path / "large") == b"x" * 11
+
+
+def test_an_error_without_the_systems_words_has_pythons(tmp_path, monkeypatch):
+    (tmp_path / "a.yaml").touch()
+
+    def refuse(*_):
+        raise OSError("Odd")
+
+    monkeypatch.setattr(os, "open", refuse)
+
+    with pytest.raises(GoldenError, match=r"cannot read .*: odd; make it readable"):
+        read_bytes(tmp_path / "a.yaml")

@@ -357,3 +357,14 @@ def test_what_a_reader_that_is_gone_has_not_read_is_dropped(goldens, monkeypatch
         assert main(["show", str(goldens / "relu.yaml")]) == 2
         pipe.write(b"what Python writes at its end")
     assert (goldens / "pipe").read_bytes() == b""
+
+
+def test_a_command_line_is_that_of_the_process_unless_another_is_given(monkeypatch, capsys):
+    monkeypatch.setattr("pytest_fxgraph.command.main._NEEDED_BY_NO_GOLDEN", ())  # this process needs them
+    monkeypatch.setattr(sys, "argv", ["fxgraph", "--version"])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("fxgraph ")

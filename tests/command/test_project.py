@@ -8,7 +8,7 @@ from fixtures.documents import document
 from pytest_fxgraph import settings
 from pytest_fxgraph.command import project
 from pytest_fxgraph.command.main import main
-from pytest_fxgraph.command.project import golden_layout_here
+from pytest_fxgraph.command.project import from_rootdir, golden_layout_here
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.errors import GateError
 
@@ -166,3 +166,36 @@ def test_every_command_works_in_every_folder_below_rootdir(deep, folder, argumen
     assert main([*arguments]) == 0, capsys.readouterr()
     if arguments[0] == "draw":
         assert (deep / folder / "here.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    "text", ["tool = 1\n", "[tool]\npytest = 1\n", "[tool.pytest]\n", "[tool.pytest-other]\nx = 1\n"]
+)
+def test_a_project_file_without_a_table_of_pytest_is_passed_over(deep, text):
+    (deep / "a/pyproject.toml").write_text(text)
+    (deep / "pytest.ini").write_text(INI.format("here"))
+
+    layout = golden_layout_here()
+
+    assert (str(layout.rootpath), layout.setting) == ("../..", "here")
+
+
+@pytest.mark.parametrize(
+    "text", ["[pytest]\nx = 1\nx = 2\nfx_golden_dir = here\n", "[pytest]\nx\nfx_golden_dir = here\n"]
+)
+def test_keys_that_pytest_itself_would_refuse_do_not_matter(deep, text):
+    (deep / "pytest.ini").write_text(text)
+
+    assert golden_layout_here().setting == "here"
+
+
+def test_a_path_is_tried_from_rootdir_if_it_is_relative_and_not_here(deep):
+    (deep / "pytest.ini").touch()
+    for name in ("here.yaml", "a/b/here.yaml", "there.yaml"):
+        (deep / name).touch()
+
+    assert from_rootdir(Path("here.yaml")) == Path("here.yaml")
+    assert from_rootdir(Path("there.yaml")) == Path("../../there.yaml")
+    assert from_rootdir(Path("gone.yaml")) == Path("gone.yaml")
+    for path in (deep / "there.yaml", deep / "gone.yaml"):
+        assert from_rootdir(path) == path

@@ -26,7 +26,7 @@ def suite(tmp_path, monkeypatch):
     return copy
 
 
-@pytest.mark.parametrize(("arguments", "number"), [([], 3), (["-n", "5"], 5)])
+@pytest.mark.parametrize(("arguments", "number"), [([], 3), (["-n", "2"], 2), (["-n", "5"], 5)])
 def test_a_suite_runs_three_times_unless_another_number_is_given(monkeypatch, capsys, arguments, number):
     def run(repetition, number):
         raise RecordingError(f"{number} runs")

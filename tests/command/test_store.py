@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_fxgraph.command.main import main
+from pytest_fxgraph.command.main import main, parsed
+from pytest_fxgraph.command.store import _shown_size
 from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, LeftOutRecord, OutcomeRecord, StartRecord
 from pytest_fxgraph.recordings.store import RecordingStore
 
@@ -108,3 +109,33 @@ def test_a_place_without_a_recording_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["store", "show", "rec"]) == 2
     assert capsys.readouterr().err == ("fxgraph: rec holds no recording; write one by pytest --fx-record rec\n")
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"), [("5s", 5), ("2m", 120), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600), ("0d", 0)]
+)
+def test_an_age_is_a_number_of_seconds_minutes_hours_days_or_weeks(age, seconds):
+    assert parsed(["store", "prune", "--older-than", age, "rec"]).older_than == seconds
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_900, "999.9 kB"),
+        (1_000_000, "1.0 MB"),
+        (2_500_000_000, "2,500.0 MB"),
+    ],
+)
+def test_sizes_are_told_in_bytes_kilobytes_and_megabytes(size, words):
+    assert _shown_size(size) == words
+
+
+def test_nothing_is_pruned_without_an_age(recorded, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["store", "prune", "rec"])
+
+    assert ended.value.code == 2
+    assert "--older-than" in capsys.readouterr().err

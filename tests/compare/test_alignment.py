@@ -8,9 +8,12 @@ from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.document.model import ModuleRecord
 
 
-def pairs(expected: str, obtained: str):
-    """Align two graphs and give the names of partners, and of nodes without one."""
-    alignment = align(graph_index_of(document(expected)), graph_index_of(document(obtained)))
+def pairs(expected: str, obtained: str, modules: str = "", obtained_modules: str = ""):
+    """Align two graphs and give the names of partners, and of nodes without one. Modules are written "path=class"."""
+    texts, paths = (expected, obtained), (modules, obtained_modules)
+    records = [[ModuleRecord(*path.split("=")) for path in side.split()] for side in paths]
+    documents = (document(text, modules=tuple(known)) for text, known in zip(texts, records, strict=True))
+    alignment = align(*map(graph_index_of, documents))
     ours, theirs = alignment.expected.nodes, alignment.obtained.nodes
     return (
         {ours[one].name: theirs[other].name for one, other in alignment.pairs()},
@@ -222,3 +225,61 @@ def test_calls_that_nothing_reads_are_pairs_if_they_read_one_value_or_none(call,
     found, removed, added = pairs(*texts)
 
     assert (found.get("a"), removed, added) == (("p", [], []) if is_paired else (None, ["a"], ["p"]))
+
+
+@pytest.mark.parametrize(
+    ("modules", "obtained_modules"),
+    [("p=A q=A", "p=A q=A"), ("p=A", "p=B"), ("p=A q=A", "p=B q=A")],
+)
+def test_calls_of_modules_pair_by_path_with_and_without_records(modules, obtained_modules):
+    text = "%x = input x\n%a = self.p(%x, {0})\n%b = self.q(%a, {0})\n%c = self.r(%b, {0})\nreturn %c"
+
+    found, removed, added = pairs(text.format(1), text.format(2), modules, obtained_modules)
+
+    assert (found, removed, added) == ({name: name for name in ("x", "a", "b", "c", "output")}, [], [])
+
+
+def test_a_call_of_a_module_never_pairs_with_an_input():
+    found, _, _ = pairs("%a = self.p(2)\nreturn %a", "%x = input x\n%a = self.p()\nreturn %x", "p=A", "p=B")
+
+    assert found == {"output": "output"}
+
+
+def test_the_reader_of_an_input_pairs_with_the_reader_of_the_same_input():
+    found, removed, added = pairs(
+        "%x = input x\n%y = input y\n%a = g(%x) @ s\n%b = f() @ t\nreturn %b",
+        "%x = input x\n%p = g(%x)\n%q = g(%p) @ t\nreturn ()",
+    )
+    assert (found, removed, added) == ({"x": "x", "a": "p", "output": "output"}, ["y", "b"], ["q"])
+
+    found, removed, added = pairs(
+        "%x = input x\n%w = h(1)\n%a = f(%x)\nreturn %a", "%u = input u\n%p = f(%u)\n%q = f(%p)\nreturn %q"
+    )
+    assert (found, removed, added) == ({"x": "u", "a": "p", "output": "output"}, ["w"], ["q"])
+
+
+def test_a_renamed_input_beside_an_added_input_has_no_partner():
+    found, _, _ = pairs("%x = input x\n%a = f(%x)\nreturn 1", "%u = input u\n%v = input v\n%a = f(%u)\nreturn %a")
+
+    assert found == {"output": "output"}
+
+
+def test_a_module_called_with_other_arguments_beside_a_removed_module_keeps_its_partner():
+    found, _, _ = pairs(
+        "%x = input x\n%y = input y\n%a = self.q(%y, %y)\n%b = g(%x, 2)\n%c = self.p(%a, 1)\nreturn %c",
+        "%p = self.q(2)\n%q = f(%p, 2) @ t\n%r = f(%q, 2)\nreturn %q",
+        "p=A q=A",
+        "q=A",
+    )
+
+    assert found == {"a": "p", "c": "q", "output": "output"}
+
+
+def test_a_reader_whose_partner_is_the_first_node_makes_no_guess_of_the_other_readers():
+    found, _, _ = pairs(
+        "%x = input x\n%a = h()\n%b = self.p(%x, 2)\n%c = f(%a) @ s\n%d = self.r(%a)\nreturn %c",
+        "%p = g()\n%q = h()\n%r = f(%p, 2) @ t\n%s = g(%q)\n%t = get v\nreturn %p",
+        "p=A r=A",
+    )
+
+    assert found == {"a": "q", "c": "p", "d": "s", "output": "output"}

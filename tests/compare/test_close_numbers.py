@@ -12,6 +12,7 @@ from pytest_fxgraph.compare.close_numbers import (
     argument_distance,
     close_argument,
     content_distance,
+    difference_in_words,
     without_floats,
 )
 from pytest_fxgraph.document.literals import float_text
@@ -285,6 +286,51 @@ def test_a_mean_near_zero_is_measured_by_the_largest_number_and_not_by_the_norm(
 
     assert not are_close_contents(*texts[:2], "float32[100]")
     assert are_close_contents(*texts[::2], "float32[100]")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_close"),
+    [
+        ("min=0.0, max=1.0, mean={}e-07, norm=9.0", True),
+        ("min=-1.0, max=0.0, mean={}e-07, norm=9.0", True),
+        ("min=0.0, max=0.1, mean={}e-07, norm=9.0", False),
+    ],
+)
+def test_a_mean_is_measured_by_the_larger_of_minimum_and_maximum(numbers, is_close):
+    assert are_close_contents(numbers.format(1), numbers.format(3), "float32[100]") is is_close
+
+
+def test_a_text_with_few_digits_may_be_a_whole_unit_apart():
+    assert are_close_contents("close([1.0])", "close([1.001])", "float32[1]")
+    assert not are_close_contents("[1.0]", "[1.001]", "float32[1]")
+
+
+def test_a_number_is_close_up_to_a_millionth_of_the_largest():
+    assert are_close_contents("[1.0, 0.0]", "[1.0, 1e-06]", "float32[2]")
+    assert not are_close_contents("[1.0, 0.0]", "[1.0, 1.01e-06]", "float32[2]")
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "words"),
+    [
+        ("close(min=0.0, sketch=0.5)", "close(min=0.0, sketch=0.1)", "differ in their order"),
+        ("close(min=0.0, sketch=0.5)", "[1.0]", ""),
+        ("[1.0]", "close(min=0.0, sketch=0.5)", ""),
+        ("close([nan, 1.0])", "close([0.0, 1.0])", ""),
+        ("close([1.0, inf])", "close([2.0, 1.0])", ""),
+        ("close([1.0, 2.0])", "close([1.5, 2.0])", "differ by up to 0.5"),
+    ],
+)
+def test_only_two_sketches_tell_of_another_order(expected, obtained, words):
+    assert difference_in_words(expected, obtained, "float32[100]") == words
+
+
+def test_a_tensor_as_argument_with_and_without_a_sketch_is_compared_by_its_statistics():
+    with_sketch = f"tensor(float32[512, 32], {constant_text(positions(), 'close')})"
+    without = with_sketch.partition(", sketch=")[0] + "))"
+
+    assert close_argument(with_sketch, without) == with_sketch
+    assert close_argument(without, with_sketch) == without
 
 
 def test_the_largest_number_may_stand_anywhere():

@@ -136,3 +136,26 @@ def test_operands_that_are_commutative_calls_themselves_are_put_in_one_order():
 
     for expected in graphs:
         assert all(compare_documents(expected, obtained, commutative=True).is_empty for obtained in graphs)
+
+
+@pytest.mark.parametrize(
+    "calls", [("torch.add(%x, %y)", "torch.mul(%x, %y)"), ("f(%x, %y)", "f(%y, %x)"), ("f(%x)", "g(%x)")]
+)
+def test_operands_that_are_calls_on_the_same_values_are_put_in_one_order(calls):
+    graphs = [
+        document("%x = input x\n%y = input y\n%p = {}\n%q = {}\n%a = torch.add({})\nreturn %a".format(*order, operands))
+        for order in (calls, calls[::-1])
+        for operands in ("%p, %q", "%q, %p")
+    ]
+
+    assert all(compare_documents(graphs[0], obtained, commutative=True).is_empty for obtained in graphs)
+
+
+@pytest.mark.parametrize("operands", ["%p, %q", "%q, %p"])
+@pytest.mark.parametrize("results", ["%p, %q", "%q, %p"])
+def test_equal_operands_that_are_also_results_are_told_apart(operands, results):
+    text = "%x = input x\n%p = g(%x)\n%q = g(%x)\n%a = torch.add({})\nreturn ({})"
+
+    expected, obtained = (document(text.format(each, results)) for each in ("%q, %p", operands))
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty

@@ -13,9 +13,10 @@ from torch.export import Dim, export
 
 from fixtures.documents import document as document_of
 from fxcore import Graph, GraphModule
+from pytest_fxgraph.compare.compared_parts import as_compared
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.model import StateRecord
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 from pytest_fxgraph.functions import structural_hash, structurally_equal
 
 
@@ -189,3 +190,84 @@ def blocks(sizes, skipped, reads):
 @given(folded_blocks())
 def test_hashes_of_folded_blocks_are_equal_exactly_where_the_level_finds_no_difference(pair):
     are_one(*pair)
+
+
+READING = "%x = input x\n%c = get c0\n%d = get c1\n%a = mul(%x, {})\nreturn %a"
+
+
+@pytest.mark.parametrize(("made_by", "change"), [(None, ("a", "args[1]")), ("lifting", ("c0", "content"))])
+def test_a_tensor_that_the_other_graph_reads_stays_if_its_path_is_not_generated(made_by, change):
+    state = tuple(
+        StateRecord(f"c{number}", "constant", "float32[1]", content=f"[{number}.0]", name_from=made_by)
+        for number in range(3)
+    )
+    expected = document_of(READING.format("%c"), state=state[:2])
+    obtained = document_of(READING.format("%d").replace("%a", "%e = get c2\n%a", 1), state=state)
+
+    changes = compare_documents(expected, obtained).changes
+
+    assert [(each.where, each.field) for each in changes] == [change]
+
+
+def test_a_tensor_that_an_inner_graph_of_the_other_document_reads_stays():
+    state = tuple(StateRecord(path, "constant", "float32[1]", content=f"[{path[1]}.0]") for path in ("c0", "c1"))
+    documents = [
+        document_of(
+            "%x = input x\n%a = self.m(%x)\nreturn %a",
+            modules=(ModuleRecord("m", "GraphModule", graph=document_of(READING.format(read), state=state)),),
+        )
+        for read in ("%c", "%d")
+    ]
+
+    (change,) = compare_documents(*documents).changes
+
+    assert (change.where, change.field, change.expected, change.obtained) == ("m/a", "args[1]", "%c", "%d")
+
+
+def test_a_second_dead_read_of_a_tensor_is_no_difference():
+    assert are_one(held(reads=["b"], dead=["a"]), held(reads=["b"], dead=["a", "a"]))
+
+
+def test_a_check_of_inputs_goes_with_the_tensors_that_only_the_check_reads():
+    modules = (ModuleRecord("check", "torch.export._unlift.GuardsFn"), ModuleRecord("m", "M"))
+    state = tuple(StateRecord(path, "buffer", "float32[1]") for path in ("v", "w"))
+    text = "%x = input x\n%v = get v\n%w = get w\n%c = self.check(%x, %w)\n%y = self.m(%x, %v)\nreturn %y"
+
+    compared = as_compared(document_of(text, modules=modules, state=state))
+
+    assert [node.name for node in compared.nodes] == ["x", "v", "y", "output"]
+    assert (compared.modules, compared.state) == (modules[1:], state[:1])
+
+
+@pytest.mark.parametrize(
+    ("line", "meta", "stays"),
+    [
+        ("%w = get w", (), False),
+        ("%w = get w ! write %w", (), True),
+        ("%w = get w", (("k", "1"),), True),
+    ],
+)
+def test_a_dead_read_with_an_effect_or_with_metadata_stays(line, meta, stays):
+    graph = document_of(f"%x = input x\n{line}\nreturn %x", state=(StateRecord("w", "buffer", "float32[1]"),))
+    nodes = [node._replace(meta=meta) if node.name == "w" else node for node in graph.nodes]
+
+    compared = as_compared(replace(graph, nodes=tuple(nodes)))
+
+    assert ("w" in [node.name for node in compared.nodes]) is stays
+
+
+@pytest.mark.parametrize(
+    ("text", "ordered"),
+    [
+        ('{"y": 1, "x": [3, 2]}', '{"x": [3, 2], "y": 1}'),
+        ('[{"y": 1, "x": 2}, 0]', '[{"x": 2, "y": 1}, 0]'),
+        ("f(b=2, a={2, 1})", "f(b=2, a={1, 2})"),
+        ('"{b, a}"', '"{b, a}"'),
+        ("7", "7"),
+    ],
+)
+def test_metadata_has_the_keys_of_its_dicts_in_order(text, ordered):
+    graph = document_of("%x = input x\nreturn %x")
+    nodes = (graph.nodes[0]._replace(meta=(("k", text),)), graph.nodes[1])
+
+    assert as_compared(replace(graph, nodes=nodes)).nodes[0].meta == (("k", ordered),)

@@ -208,10 +208,21 @@ def test_the_lowest_and_the_highest_change_in_percent_and_in_times():
     assert [relative(100, after) for after in (1099, 1100, 0)] == ["+999.00%", "x11", "-100.00%"]
 
 
-def test_as_many_modules_as_anybody_reads_are_listed():
-    modules = tuple((f"m.{number}", CostRecord(1, 0, 0, 0, 0)) for number in range(MOST_MODULES))
+@pytest.mark.parametrize("more", [0, 1])
+def test_as_many_modules_as_anybody_reads_are_listed(more):
+    modules = tuple((f"m.{number}", CostRecord(1, 0, 0, 0, 0)) for number in range(MOST_MODULES + more))
     golden = replace(GOLDEN, nodes=(), cost=replace(COST, modules=()))
 
     difference = cost_difference(golden, with_cost(total=CostRecord(900, 80, 20, 10, 2), modules=modules))
 
-    assert (difference.truncated, difference.omitted, len(difference.changes)) == (False, 0, 1 + MOST_MODULES)
+    assert (difference.truncated, difference.omitted, len(difference.changes)) == (more == 1, more, 1 + MOST_MODULES)
+
+
+def test_modules_with_equally_many_more_flops_are_in_the_order_of_their_bytes():
+    modules = tuple((name, CostRecord(900, size, 0, 0, 0)) for name, size in (("a", 1), ("b", 3), ("c", 2)))
+
+    changes = cost_difference(
+        replace(GOLDEN, cost=replace(COST, modules=())), with_cost(peak_activation=70, modules=modules)
+    )
+
+    assert [change.where for change in changes.changes if change.field == "flops"] == ["b", "c", "a"]

@@ -8,7 +8,7 @@ import pytest
 from fixtures.documents import document
 from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
-from pytest_fxgraph.compare.expected_terms import in_expected_terms
+from pytest_fxgraph.compare.expected_terms import in_expected_terms, numbers_of_unknown
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.literals import float_text
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
@@ -463,3 +463,75 @@ def test_a_node_keeps_its_name_where_another_node_has_the_name_of_its_partner():
     nodes = in_expected_terms(expected, obtained).nodes
 
     assert [(node.name, node.target) for node in nodes[:2]] == [("q", "p"), ("p", "f")]
+
+
+def values(expected, obtained, **options):
+    return [node.value for node in in_expected_terms(expected, obtained, **options).nodes]
+
+
+def test_a_new_symbol_never_gets_the_name_of_another_symbol():
+    expected = graph_of("%x = input x : f[s0]\nreturn %x", ["s0"])
+    obtained = graph_of("%y = input y : f[4, s0]\n%x = input x : f[s1]\nreturn %x", ["s0", "s1"])
+
+    assert values(expected, obtained) == ["f[4, s0_1]", "f[s0]", None]
+
+
+def unread(target, symbol, *names):
+    """Return a graph with a constant that no node reads, and another constant with a generated name."""
+    state = [constant(target, name_from=name) for name in names] + [constant("_lifted", "[7.0]")]
+    return graph_of(f"%x = input x\n%c = get {target} : f[{symbol}]\nreturn %x", [symbol], state)
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "value"),
+    [
+        (unread("c", "s0", None), unread("c", "s1", None), "f[s0]"),
+        (unread("c", "s0", None), unread("d", "s1", None), "f[s1]"),
+        (unread("c", "s0", "lifting"), unread("d", "s1", "lifting"), "f[s0]"),
+        (unread("c", "s0", "lifting"), unread("d", "s1", None), "f[s1]"),
+    ],
+)
+def test_constants_pair_by_name_or_if_both_names_are_generated_by_content(expected, obtained, value):
+    assert values(expected, obtained)[1] == value
+
+
+def test_names_count_if_only_one_document_has_generated_names():
+    expected = graph_of("%x = input x\n%c = get c : f[s0]\nreturn %x", ["s0"], [constant("c")])
+    obtained = graph_of("%x = input x\n%c = get c : f[s1]\nreturn %x", ["s1"], [constant("c", name_from=None)])
+
+    assert values(expected, obtained) == [None, "f[s0]", None]
+
+
+def test_whole_numbers_tell_constants_apart_where_floats_may_be_rounded():
+    text = "%c = get {0}\n%d = get {1}\nreturn ()"
+    state = [constant("c0", "[1]", value="int64[1]"), constant("c1", "[2]", value="int64[1]")]
+    others = [constant("d0", "[2]", value="int64[1]"), constant("d1", "[1]", value="int64[1]")]
+
+    renamed = in_expected_terms(
+        graph_of(text.format("c0", "c1"), state=state), graph_of(text.format("d0", "d1"), state=others), is_close=True
+    )
+
+    assert [node.target for node in renamed.nodes[:2]] == ["c1", "c0"]
+
+
+def test_constants_of_unknown_content_may_be_more_on_one_side_where_floats_may_be_rounded():
+    expected = graph_of("%c = get c0\nreturn %c", state=[constant("c0", None)])
+    obtained = graph_of("%c = get d0\nreturn (%c, )", state=[constant("d0", None), constant("d1", None)])
+
+    assert in_expected_terms(expected, obtained, is_close=True).nodes[0].target == "c0"
+
+
+def test_a_computed_buffer_without_counterpart_keeps_its_content():
+    obtained = reading("close([1.0, 0.1])")
+
+    for state in [(), (obtained.state[0]._replace(value="float32[3]", content=None),)]:
+        assert in_expected_terms(replace(obtained, state=state), obtained) == obtained
+
+
+def test_unknown_tensors_are_numbered_in_the_order_of_the_numbers_in_their_names():
+    paths = ["c10", "c1", "c9", "c", "d"]
+    state = [constant(path, None) for path in paths]
+
+    numbers = numbers_of_unknown(graph_of("return ()", state=state), set(paths[:4]))
+
+    assert numbers == {path: ("float32[1]", number) for number, path in enumerate(["c", "c1", "c9", "c10"])}

@@ -1,7 +1,15 @@
 from __future__ import annotations
 
 from fixtures.documents import document
-from pytest_fxgraph.compare.graph_index import accesses, effects_of, graph_index_of, shared_paths
+from pytest_fxgraph.compare.graph_index import (
+    NodeHashes,
+    accesses,
+    effects_of,
+    graph_index_of,
+    input_hashes,
+    shared_paths,
+    storage_histories,
+)
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 
 
@@ -72,3 +80,47 @@ def test_a_reference_to_nothing_stays_a_literal():
 
     assert graph.labels[1][2] == ("%gone", "[%gone, %]")
     assert graph.inputs[1] == (0,)
+
+
+def test_the_history_of_a_storage_tells_reads_before_a_write_from_reads_behind_it():
+    lines = ["%a = f(%x) ! read %x", "%b = g(%x) ! write %x"]
+
+    histories = [
+        storage_histories(effects_of(document("\n".join(["%x = input x", *order, "return ()"])).nodes, {}), places.get)
+        for order, places in ((lines, {1: "a", 2: "b"}), (lines[::-1], {1: "b", 2: "a"}))
+    ]
+
+    assert [list(map(sorted, history)) for history in histories] == [
+        [[("a", "read", 0), ("b", "write", 0)]],
+        [[("a", "read", 1), ("b", "write", 0)]],
+    ]
+
+
+def test_calls_inside_a_module_are_known_by_its_path_and_the_paths_around_it():
+    graph = graph_index_of(
+        document("%x = input x\n%w = get a.w @ a\n%p = f(%x) @ a.b\n%q = g(%p) @ a\n%r = h(%q)\nreturn %r")
+    )
+
+    assert graph.calls_inside == {"a.b": [2], "a": [2, 3]}
+
+
+def test_a_call_of_a_module_is_told_with_the_class_of_the_module():
+    modules = (ModuleRecord("p", "torch.nn.ReLU"),)
+    graph = graph_index_of(
+        document("%x = input x\n%a = self.p(%x)\n%b = p(%x)\n%c = self.q(%x)\nreturn %a", modules=modules)
+    )
+
+    assert [graph.operator(position) for position in (1, 2, 3)] == ["torch.nn.ReLU", "p", "q"]
+    assert [graph.call_text(node) for node in graph.nodes[1:4]] == [
+        "self.p(%x)  # torch.nn.ReLU",
+        "p(%x)",
+        "self.q(%x)",
+    ]
+
+
+def test_a_node_that_reads_itself_or_a_later_node_is_like_no_reader_of_an_earlier_node():
+    graph = graph_index_of(document("%x = input x\n%a = f(%x)\n%b = f(%c)\n%c = f(%c)\nreturn %c"))
+
+    hashes = input_hashes(graph, graph.labels, NodeHashes())
+
+    assert hashes[1] != hashes[2] == hashes[3]

@@ -11,6 +11,7 @@ UNREAD = "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\nreturn %x"
 SHARED = "%x = input x\n%a = torch.exp(%x)\n%b = torch.exp(%x)\n%c = torch.sin(%a)\n%d = torch.cos(%a)\nreturn %x"
 WRITES = "%x = input x\n%a = f(%x) ! write %x\n%b = g(%x) ! read %x\nreturn (%a, %b)"
 STATE = "%x = input x\n%a = self.m(%x) ! state\n%b = self.n(%x) ! state\nreturn (%a, %b)"
+UNREAD_CALLS = "%a = f()\n%b = f()\n%c = g(%a, %a)\n%d = f(%a)\n%e = f(%b)\nreturn ()"
 RANDOM = "%x = input x\n%a = f(%x) ! random\n%b = g(%x) ! random\nreturn (%a, %b)"
 
 
@@ -50,6 +51,17 @@ def pairs_by_name(text: str, other: str) -> dict[str, str] | None:
             "%x = input x\n%a = torch.exp(%x)\n%b = f(%a)\n%c = g(%a)\n%d = h(%c)\nreturn %b",
             "%x = input x\n%p = torch.exp(%x)\n%q = g(%p)\n%r = f(%p)\n%s = h(%q)\nreturn %r",
             "xx ap br cq ds",
+        ),
+        # calls that nothing tells apart but their readers
+        (
+            UNREAD_CALLS,
+            "%p = f()\n%q = f(%p)\n%r = f()\n%s = g(%r, %r)\n%t = f(%r)\nreturn ()",
+            "ar bp cs dt eq",
+        ),
+        (
+            "%a = f()\n%b = f()\n%c = f(%a)\n%d = f(%b)\nreturn %a",
+            "%p = f()\n%q = f(%p)\n%r = f()\n%s = f(%r)\nreturn %r",
+            "ar bp cs dq",
         ),
         # effects
         (WRITES, WRITES, "xx aa bb"),
@@ -97,6 +109,23 @@ def test_equal_graphs_pair_node_by_node(text, other, pairs):
         (
             "%x = input x\n%y = input y\n%a = f(%x)\n%b = g(%a, %x)\n%c = g(%a, %y)\nreturn 1",
             "%x = input x\n%y = input y\n%a = f(%x)\n%c = g(%a, %y)\n%b = g(%a, %y)\nreturn 1",
+        ),
+        # one value with two readers, and two values, of which one has no reader
+        (
+            "%a = f()\n%b = f()\n%c = f(%a, 1)\n%d = f(%b)\nreturn (%c, %d)",
+            "%a = f()\n%b = f()\n%c = f(%b, 1)\n%d = f(%b)\nreturn (%c, %d)",
+        ),
+        (
+            "%a = f()\n%b = f()\n%c = f(%a, %a)\n%d = f(%b)\nreturn ()",
+            "%a = f()\n%b = f()\n%d = f(%b)\n%c = f(%b, %a)\nreturn ()",
+        ),
+        (
+            "%a = f()\n%b = f()\n%c = f(%b, %a)\n%d = f()\n%e = f(%c)\nreturn ()",
+            "%a = f()\n%d = f()\n%b = f()\n%c = f(%b, %b)\n%e = f(%c)\nreturn ()",
+        ),
+        (
+            "%x = input x\n%a = f() ! random\n%b = f() ! random\nreturn %a",
+            "%x = input x\n%a = f() ! random\n%b = f() ! random\nreturn %b",
         ),
         (RANDOM, RANDOM.replace("! random\n%b", "\n%b")),
         (

@@ -131,6 +131,21 @@ def test_one_letter_is_one_difference(name):
     assert changes == [found]
 
 
+def test_a_difference_that_lists_all_changes_is_not_truncated():
+    difference = exact(CHANGED["code"][0])
+
+    assert (len(difference.changes), difference.omitted, difference.truncated) == (1, 0, False)
+
+
+def test_a_change_beyond_the_limit_is_omitted(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.compare.levels.MOST_CHANGES", 1)
+    obtained = replace(CHANGED["name"][0], code=CHANGED["code"][0].code)
+
+    difference = exact(obtained)
+
+    assert (len(difference.changes), difference.omitted, difference.truncated) == (1, 1, True)
+
+
 def test_numbers_that_differ_by_rounding_differ_at_exact():
     text = "%x = input x\n%a = f(%x, {})\nreturn %a"
 
@@ -413,6 +428,16 @@ def test_a_number_sign_in_another_finding_than_a_break_is_no_comment():
 def test_at_level_breaks_guards_and_graphs_do_not_count():
     assert words(captured(GUARD), captured(graphs=2)) == []
     assert words(captured("recompile: call 2 of forward: k"), captured()) != []
+
+
+def test_at_level_breaks_only_a_difference_has_records():
+    again = "recompile: call 2 of forward: k"
+
+    assert compare_documents(captured(GUARD), captured(), level="breaks").records == ({}, {})
+    assert compare_documents(captured(again), captured(), level="breaks").records == (
+        {"capture": [again]},
+        {"capture": []},
+    )
 
 
 def test_other_levels_compare_breaks_first_and_guards_too():

@@ -434,6 +434,37 @@ def test_another_effect_than_a_read_is_listed_beside_a_module_that_now_writes():
     assert {(each.where, each.field) for each in changes} == {("act", "config.inplace"), ("b", "effects")}
 
 
+@pytest.mark.parametrize(
+    ("effects", "found"),
+    [
+        (" ! random", [("act", "config.p"), ("b", "effects")]),  # a changed module that writes nothing
+        (" ! write %x", [("act", "config.p")]),
+    ],
+)
+def test_a_changed_module_explains_reads_only_if_it_now_writes(effects, found):
+    expected, obtained = (
+        document(
+            f"%x = input x\n%a = self.act(%x){made}\n%b = f(%a){read}\nreturn %b",
+            modules=(ModuleRecord("act", "A", (("p", number),)),),
+        )
+        for number, made, read in (("1", "", ""), ("2", effects, " ! read %x"))
+    )
+
+    changes = compare_documents(expected, obtained).changes
+
+    assert [(change.where, change.field) for change in changes] == found
+
+
+def test_a_write_of_an_unchanged_module_explains_no_reads():
+    text = "%x = input x\n%a = f(%x){}\n%b = g(%a){}\nreturn %b"
+
+    changes = compare_documents(
+        document(text.format("", "")), document(text.format(" ! write %x", " ! read %x"))
+    ).changes
+
+    assert [(change.where, change.field) for change in changes] == [("a", "effects"), ("b", "effects")]
+
+
 def test_reads_of_another_written_storage_are_told_of_the_graph_as_a_whole():
     text = (
         "%x = input x\n%y = input y\n%a = f(%x) ! write %x\n%b = g(%y) ! write %y\n%c = h(%x, %y) ! read %x\nreturn %c"
@@ -468,3 +499,10 @@ def test_a_read_that_moved_past_two_writes_is_told_with_their_number():
     assert moves(*texts) == [
         ("order", "moved", "r", "before the first write to its storage", "after 2 writes to its storage")
     ]
+
+
+def test_writes_of_the_first_node_count_for_the_reads_after_it():
+    write, read, last = "%w = f() ! write %w", "%r = g(1) ! read %w", "%s = h(%w) ! read %w"
+    first, later = (f"{body}\n{last}\nreturn (%r, %s)" for body in (f"{write}\n{read}", f"{read}\n{write}"))
+
+    assert [change[2] for change in moves(first, later)] == [change[2] for change in moves(later, first)] == ["r"]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.documents import document
+from pytest_fxgraph.compare.changed_records import ChangedRecords
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.compare.record_changes import code_of_note
+from pytest_fxgraph.compare.record_changes import add_capture_notes, code_of_note, state_records
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 
 CONV = ModuleRecord("conv", "torch.nn.Conv2d", (("stride", "(1, 1)"), ("bias", "True")), training=True)
@@ -73,6 +76,18 @@ def test_a_change_names_the_node_that_uses_what_changed():
     nodes = {change.where: change.node for change in compare_documents(graph(), obtained).changes}
 
     assert nodes == {"conv": "a", "w": "w"}
+
+
+def test_a_change_of_removed_state_names_the_node_that_used_the_state():
+    unread = document("%x = input x\n%a = self.conv(%x, 1)\nreturn %a", modules=(CONV,))
+    changed = replace(unread, state=(WEIGHT._replace(value="float64[2]"),))
+
+    nodes = [
+        [change.node for change in compare_documents(graph(), obtained).changes if change.kind == "state"]
+        for obtained in (unread, changed)
+    ]
+
+    assert nodes == [["w"], [""]]
 
 
 def test_a_module_that_became_a_graph_is_a_difference():
@@ -178,6 +193,20 @@ def test_a_tensor_of_a_class_of_its_own_differs_in_attributes_or_in_its_class(be
     assert [(change.field, change.expected, change.obtained) for change in changes] == fields
 
 
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ("float32[4]", {"value": "float32[4]"}),
+        ("float32[4]: lib.A(x=1)", {"value": "float32[4]", "class": "lib.A(x=1)"}),
+        ("lib.B(at=1: 2)", {"value": "lib.B(at=1: 2)"}),
+    ],
+)
+def test_only_a_class_behind_dtype_and_shape_is_a_field_of_its_own(value, fields):
+    (record,) = state_records([StateRecord("w", "parameter", value)]).values()
+
+    assert {key: record[key] for key in ("value", "class") if key in record} == fields
+
+
 def test_a_tensor_under_two_paths_overlaps_others_under_each_of_them():
     first = StateRecord("a", "parameter", "float32[4]", storage="c from byte 64")
     other = StateRecord("b", "parameter", "float32[4]", same_as="a")
@@ -190,3 +219,45 @@ def test_a_tensor_under_two_paths_overlaps_others_under_each_of_them():
         change.where
         for change in compare_documents(document(text, state=states[0]), document(text, state=apart)).changes
     } == {"a", "b"}
+
+
+# Notes of a capture.
+
+BREAK, OTHER = "break: item in f: x.item()", "break: item in g: x.item()"
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "changes"),
+    [
+        ((), (BREAK,), [("break", "added", "", "a.py:1")]),
+        ((BREAK,), (), [("break", "removed", "", None)]),
+        ((BREAK,), (OTHER,), [("break", "added", "", None), ("break", "removed", "others came", None)]),
+        (("guard: a",), ("guard: b",), [("guard", "added", "", None), ("guard", "removed", "", None)]),
+        (
+            ("recompile: call 2 of f: k",),
+            (BREAK,),
+            [("break", "added", "", "a.py:1"), ("recompile", "removed", "", None)],
+        ),
+    ],
+)
+def test_a_finding_that_went_as_others_came_has_a_remark_and_a_new_finding_its_place(expected, obtained, changes):
+    documents = (replace(graph(), notes=notes, places={BREAK: "a.py:1"}) for notes in (expected, obtained))
+    first, second = documents
+
+    found = add_capture_notes(replace(first, places={}), second, ChangedRecords())
+
+    assert [(each.subject, each.action, each.remark, each.source) for each in found] == changes
+
+
+@pytest.mark.parametrize(
+    ("note", "code"),
+    [
+        ("guard: k  == 'a b'", "guard:k=='a b'"),
+        ("break: item in f: else:  # a", "break: item in f: else:"),
+        ("guard: k == 2  # a", "guard:k==2#a"),
+    ],
+)
+def test_spaces_outside_of_strings_and_comments_of_breaks_do_not_count(note, code):
+    assert code_of_note("guard: k == 'a'") != code_of_note("guard: k == 'b'")
+    assert code_of_note(note) == code_of_note(code)
+    assert code_of_note(note) != code_of_note(f"{code} 1")

@@ -56,6 +56,7 @@ def test_sequences_with_little_in_common_are_given_up():
 def test_nothing_pairs_with_nothing():
     assert common_subsequence([], []) == []
     assert common_subsequence([1], []) == []
+    assert common_subsequence([1, 2], [], 1) == common_subsequence([], [1, 2], 1) == []
 
 
 def test_many_edits_between_known_pairs_are_found():
@@ -135,8 +136,23 @@ def test_a_piece_with_too_many_edits_stays_unpaired_between_the_cuts():
 
 
 @pytest.mark.parametrize(
+    ("expected", "obtained", "pairs"), [("aba", "aa", [(0, 0), (2, 1)]), ("aa", "aba", [(0, 0), (1, 2)])]
+)
+def test_an_item_at_a_cut_has_one_partner(expected, obtained, pairs):
+    assert subsequence_between([(0, 0)], expected, obtained) == pairs
+
+
+@pytest.mark.parametrize(
     ("numbers", "indices"),
-    [([], []), ([5], [0]), ([1, 2, 3], [0, 1, 2]), ([3, 2, 1], [2]), ([2, 5, 3, 7, 4], [0, 2, 4]), ([1, 0, 2], [1, 2])],
+    [
+        ([], []),
+        ([5], [0]),
+        ([1, 2, 3], [0, 1, 2]),
+        ([3, 2, 1], [2]),
+        ([2, 5, 3, 7, 4], [0, 2, 4]),
+        ([1, 0, 2], [1, 2]),
+        ([1, 5, 6, 2, 7], [0, 1, 2, 4]),
+    ],
 )
 def test_a_longest_increasing_subsequence_ends_with_the_smallest_numbers(numbers, indices):
     assert longest_increasing(numbers) == indices

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import fxcore
 from fixtures.captured_subjects import leading_subjects
 from fixtures.catalog import small_models
+from fixtures.documents import document
 from fixtures.harmless import OF_GRAPHS, document_of, nodes_renamed, nodes_reordered
 from fixtures.mutants import copy_of
 from fixtures.mutants_models import mutant_models
@@ -28,6 +30,8 @@ from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.compare.structural_hash import structural_hash
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.model import StateRecord
+from tests.compare.test_structure import SAME
 from tests.compare.test_structure_oracle import rewired, small_documents
 
 ROOT = Path(__file__).parents[2]
@@ -139,3 +143,72 @@ def test_a_graph_without_its_module_is_hashed_as_such():
     assert bare == functions.structural_hash(fxcore.Tracer().trace(other))
     assert bare != functions.structural_hash(model)
     assert functions.structurally_equal(graph, fxcore.Tracer().trace(model))
+
+
+def hashed(text, **fields):
+    return structural_hash(replace(document(text), **fields))
+
+
+@pytest.mark.parametrize("name", [name for name in SAME if name != "value known on one side only"])
+def test_small_graphs_that_are_the_same_have_one_hash(name):
+    first, second = map(hashed, SAME[name])
+
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        # an unread call beside a call with an effect that is read
+        (
+            "%x = input x\n%p = f(%x) ! io\n%q = g(%x)\nreturn %p",
+            "%x = input x\n%p = f(%x) ! io\n%q = h(%x)\nreturn %p",
+        ),
+        ("%x = input x : f[2]\nreturn %x", "%x = input x : f[3]\nreturn %x"),
+        ("%x = input x\nreturn %x", "%y = input y\nreturn %y"),
+    ],
+)
+def test_small_graphs_that_differ_have_two_hashes(text, other):
+    assert hashed(text) != hashed(other)
+
+
+def test_the_value_of_the_output_is_no_part_of_the_hash():
+    assert hashed("%x = input x : f[2]\nreturn %x") == hashed("%x = input x : f[2]\nreturn %x : f[2]")
+
+
+@pytest.mark.parametrize("made_by", ["lifting", None])
+def test_the_path_of_a_tensor_is_part_of_the_hash_unless_it_is_generated(made_by):
+    first, second = (
+        hashed(
+            f"%x = input x\n%w = get {path}\n%a = f(%x, %w)\nreturn %a",
+            state=(StateRecord(path, "constant", "f[1]", content="[1.0]", name_from=made_by),),
+        )
+        for path in "vw"
+    )
+
+    assert (first == second) is (made_by is not None)
+
+
+@pytest.mark.parametrize("made_by", ["position", None])
+def test_the_name_of_an_input_is_part_of_the_hash_unless_it_is_generated(made_by):
+    def with_name(name):
+        nodes = document(f"%{name} = input {name}\n%a = f(%{name})\nreturn %a").nodes
+        return structural_hash(replace(document("return 1"), nodes=(nodes[0]._replace(name_from=made_by), *nodes[1:])))
+
+    assert (with_name("x") == with_name("y")) is (made_by is not None)
+
+
+@pytest.mark.parametrize(
+    ("notes", "others", "is_same"),
+    [
+        (("a: 1",), ("a: 2",), False),
+        (("a: 1", "b: 1"), ("b: 1", "a: 1"), False),
+        (("guard: k == 1",), ("guard: k == 2",), False),
+        (("guard: k == 1", "guard: l"), ("guard: l", "guard: k  ==  1"), True),
+        (("guard: l", "guard: l"), ("guard: l",), False),
+    ],
+)
+def test_notes_are_part_of_the_hash_and_those_of_a_capture_have_no_order(notes, others, is_same):
+    text = "%x = input x\nreturn %x"
+
+    assert (hashed(text, notes=notes) == hashed(text, notes=others)) is is_same

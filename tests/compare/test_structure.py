@@ -368,3 +368,87 @@ def test_a_difference_counts_the_pairs_under_other_names(names, renamed):
     difference = compare_documents(document(text.format(*"xab", 1)), document(text.format(*names, 2)))
 
     assert difference.renamed == renamed
+
+
+TWO = "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\nreturn %b"
+
+
+def test_a_difference_that_lists_all_changes_has_left_out_nothing():
+    difference = compare_documents(document(TWO), document(TWO.replace("sin", "cos")))
+
+    assert (difference.omitted, difference.truncated, difference.omitted_in_edits, difference.followed) == (
+        0,
+        False,
+        0,
+        0,
+    )
+
+
+def test_another_tensor_of_the_same_graph_has_no_consequences():
+    text = "%x = input x\n%w = get w\n%a = f(%x, %w)\nreturn %a"
+    states = [(StateRecord("w", "constant", "f[1]", content=content),) for content in ("[1.0]", "[2.0]")]
+
+    difference = compare_documents(*(document(text, state=state) for state in states))
+
+    assert (len(difference.changes), difference.followed, difference.renamed) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("room", [1, 2])
+def test_a_move_beyond_the_limit_of_changes_is_left_out(monkeypatch, room):
+    monkeypatch.setattr("pytest_fxgraph.compare.node_changes.MOST_CHANGES", room)
+    text = "%x = input x\n%a = f(%x) ! random\n%b = g(%x) ! random\n%c = h(%x, 1)\nreturn (%a, %b, %c)"
+    moved = "%x = input x\n%b = g(%x) ! random\n%a = f(%x) ! random\n%c = h(%x, 2)\nreturn (%a, %b, %c)"
+
+    difference = compare_documents(document(text), document(moved))
+
+    assert (len(difference.changes), difference.omitted) == (room, 2 - room)
+    assert difference.truncated is (room == 1)
+
+
+GRAPH = document("%x = input x\n%a = f(%x)\nreturn %a")
+
+
+@pytest.mark.parametrize(
+    ("graphs", "others", "field"),
+    [
+        ((None,), (GRAPH,), "graph"),
+        ((GRAPH,), (None,), "graph"),
+        ((GRAPH,), (), ""),
+        ((), (GRAPH,), ""),
+    ],
+)
+def test_a_graph_that_came_or_went_inside_of_a_module_is_one_change(graphs, others, field):
+    documents = (
+        document(
+            "%x = input x\n%y = f(%x)\nreturn %y", modules=tuple(ModuleRecord("m", "M", graph=each) for each in side)
+        )
+        for side in (graphs, others)
+    )
+
+    (change,) = compare_documents(*documents).changes
+
+    assert (change.where, change.field) == ("m", field)
+
+
+def test_an_added_module_is_listed_if_no_listed_node_calls_it():
+    modules = (ModuleRecord("m", "M"), ModuleRecord("n", "N", (("k", "1"),)))
+    added = "%x = input x\n%a = self.n(%x)\n%b = self.m(%a)\nreturn %b"
+    same = "%x = input x\n%a = self.n(%x)\nreturn %a"
+
+    def changed(text, *records):
+        difference = compare_documents(document(same, modules=modules[1:]), document(text, modules=records))
+        return [change.where for change in difference.changes if change.subject == "module"]
+
+    assert changed(same, *modules) == ["m"]
+    assert changed(added, *modules) == []
+    assert changed(added, modules[0], modules[1]._replace(config=(("k", "2"),))) == ["n"]
+
+
+@pytest.mark.parametrize(("last", "in_edits"), [("f(%a, 2)", 1), ("f(%a, 3)", 0), ("g(%a, 1)", 0)])
+def test_a_change_beyond_the_limit_is_counted_at_the_edit_that_it_belongs_to(monkeypatch, last, in_edits):
+    monkeypatch.setattr("pytest_fxgraph.compare.node_changes.MOST_CHANGES", 1)
+    text = "%x = input x\n%a = f(%x, {})\n%b = {}\nreturn %b"
+
+    difference = compare_documents(document(text.format(1, "f(%a, 1)")), document(text.format(2, last)))
+
+    assert (len(difference.changes), difference.omitted, difference.omitted_in_edits) == (1, 1, in_edits)

@@ -33,6 +33,19 @@ def test_a_size_found_while_running_is_no_size_of_an_input():
 
 
 @pytest.mark.parametrize(
+    ("texts", "names"),
+    [
+        ([("float32[s0]", "float32[s7 + 1]"), ("float32[s1]", "float32[s7]")], {"s7": "s1"}),
+        ([("float32[s0 + 1]", "float32[s7]"), ("float32[s0]", "float32[s8]")], {"s8": "s0"}),
+        # texts with unequally many symbols tell nothing, and the next text counts
+        ([("f(s0 + s1)", "f(s7)"), ("f(s1, 2)", "f(s8, 2)")], {"s8": "s1"}),
+    ],
+)
+def test_a_symbol_alone_in_a_size_of_both_texts_comes_first(texts, names):
+    assert pairs(*texts) == names
+
+
+@pytest.mark.parametrize(
     ("expected", "obtained"),
     [
         ("float32[s0 + s1]", "float32[s1 + s0]"),

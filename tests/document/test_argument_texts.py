@@ -18,9 +18,10 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
+from fixtures.process_groups import fake_group, needs_fake_group
 from fxcore import Graph
 from fxcore.immutable_collections import immutable_dict, immutable_list
-from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
+from pytest_fxgraph.document.argument_texts import ArgumentTexts, has_groups, structure_notes
 from pytest_fxgraph.errors import DocumentError
 
 
@@ -59,12 +60,21 @@ class Scores:
 torch.export.register_dataclass(Scores)
 
 
+@dataclasses.dataclass
+class Registered:
+    first: object
+
+
+pytree.register_pytree_node(Registered, lambda value: ([value.first], None), lambda parts, _: Registered(*parts))
+
+
 @pytest.mark.parametrize(
     ("output", "words"),
     [
         (Moments(1, 2), "test_argument_texts.Moments(mean=*, variance=*)"),
         (Scores(1, 2), "test_argument_texts.Scores(logits=*, loss=*)"),
         (Scores(1), "test_argument_texts.Scores(logits=*, loss=None)"),
+        (Registered(1), "test_argument_texts.Registered(*)"),
         (OrderedDict(a=1), "collections.OrderedDict({'a': *})"),
         (defaultdict(list, {"a": 1}), "collections.defaultdict(builtins.list, {'a': *})"),
         (deque([1], maxlen=3), "collections.deque(*, maxlen=3)"),
@@ -100,6 +110,17 @@ Point = collections.namedtuple("Point", "x y")
 class Options:
     size: int
     names: list[str]
+
+
+class Called:
+    def __init__(self, name):
+        self.__name__ = name
+
+    def __call__(self):
+        pass
+
+    def __repr__(self):
+        return "Called()"
 
 
 @pytest.fixture
@@ -150,6 +171,9 @@ def text():
         (Bits.ONE | Bits.TWO, f"{__name__}.Bits(3)"),
         (Point(1, "a"), f'{__name__}.Point(x=1, y="a")'),
         (Options(1, ["a"]), f'{__name__}.Options(size=1, names=["a"])'),
+        (Called("sin"), f"{__name__}.sin"),
+        (Called(None), f'{__name__}.Called("Called()")'),
+        (SimpleNamespace(__name__="sin"), "types.SimpleNamespace(\"namespace(__name__='sin')\")"),
         (decimal.Decimal("1.5"), "decimal.Decimal(\"Decimal('1.5')\")"),
     ],
 )
@@ -233,3 +257,15 @@ def test_a_size_that_torch_knows_as_a_symbol_is_written_by_its_name():
     symbol = ShapeEnv().create_unbacked_symint()
 
     assert ArgumentTexts(None).text([symbol, 2]) == f'[torch.SymInt("{symbol}"), 2]'
+
+
+@needs_fake_group
+def test_there_are_groups_of_processes_once_the_processes_have_joined(monkeypatch):
+    found = [has_groups()]
+    with fake_group():
+        found.append(has_groups())
+        monkeypatch.delitem(sys.modules, "torch.distributed")
+        found.append(has_groups())
+        monkeypatch.undo()
+
+    assert found == [False, True, False]

@@ -12,14 +12,18 @@ import pytest
 import torch
 import torch.fx
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import fxcore
+from fixtures.lowered import with_delegate
 from fxcore import Graph, GraphModule
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import MOST_NESTED_GRAPHS, build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.model import NodeRecord
+from pytest_fxgraph.document.model import NodeRecord, graphs_of
 from pytest_fxgraph.errors import DocumentError
 
 
@@ -160,6 +164,8 @@ class Scores:
         (Scaled, 3, {}, (("%x", "%x", "%x"), ())),
         (Pair, 1, {"a": 1}, (("%x",), ("a",))),
         (dict, 1, {}, (("%x",), ())),
+        (tuple, 1, {}, (("%x",), ())),
+        (type("Fields", (), {"_fields": ("a",), "__init__": lambda self, a: None}), 1, {}, (("%x",), ())),
         (type("Counter", (), {"__signature__": "unknown"}), 1, {}, (("%x",), ())),
     ],
 )
@@ -228,17 +234,22 @@ def test_a_node_that_is_read_before_it_is_made_is_refused():
         build_document(graph_module)
 
 
+def nested(graph_module):
+    graph = Graph()
+    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+    root = nn.Module()
+    root.inner = graph_module
+    return GraphModule(root, graph)
+
+
 def test_graphs_nested_too_deep_are_refused():
     graph_module = chain(1)
-    for _ in range(MOST_NESTED_GRAPHS):
-        graph = Graph()
-        graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
-        root = nn.Module()
-        root.inner = graph_module
-        graph_module = GraphModule(root, graph)
+    for _ in range(MOST_NESTED_GRAPHS - 1):
+        graph_module = nested(graph_module)
 
+    assert len(list(graphs_of(build_document(graph_module)))) == 50
     with pytest.raises(DocumentError, match="cannot write down graphs nested deeper than 50"):
-        build_document(graph_module)
+        build_document(nested(graph_module))
 
 
 def test_what_is_no_graph_module_is_refused():
@@ -541,6 +552,146 @@ def test_a_graph_without_a_module_is_described_with_its_source_lines():
     with_sources = build_document(gm, graph=gm.graph)
     without = build_document(gm, graph=gm.graph, sources=False)
 
+    assert build_document(gm, sources=True).nodes == build_document(gm).nodes
     assert [node.source for node in with_sources.nodes] == [node.source for node in build_document(gm).nodes]
     assert any(node.source for node in with_sources.nodes)
     assert not any(node.source for node in without.nodes)
+
+
+def test_a_graph_may_have_a_single_node_and_slices_as_arguments():
+    single, sliced = Graph(), Graph()
+    single.output(())
+    sliced.output(sliced.call_function(operator.getitem, (sliced.placeholder("x"), slice(1, None))))
+
+    assert [node.args for node in build_document(GraphModule({}, single)).nodes] == [("()",)]
+    assert build_document(GraphModule({}, sliced)).nodes[1].args == ("%x", "slice(1, None, None)")
+
+
+def test_names_that_a_capture_made_up_are_told_in_a_graph_of_our_tracer():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = make_fx(lambda x: x.sin() + 1)(torch.ones(2))
+
+        def forward(self, x):
+            return self.inner(x)
+
+    document = build_document(fxcore.symbolic_trace(Outer(), leaf_modules=(torch.fx.GraphModule,)))
+
+    assert document.nodes[0].name_from is None
+    assert [node.name_from for node in document.modules[0].graph.nodes if node.op == "placeholder"] == ["position"]
+
+
+def test_unknown_sizes_of_a_graph_of_our_tracer_are_symbols():
+    gm = fxcore.symbolic_trace(lambda x: x + 1)
+    size = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(4, 3))
+    for node in gm.graph.nodes:
+        node.meta["val"] = size
+
+    document = build_document(gm)
+
+    assert document.symbols
+    assert document.nodes[0].value == f"float32[{', '.join(document.symbols)}]"
+
+
+@pytest.mark.parametrize("library", [fxcore, torch.fx])
+def test_an_input_that_aot_marked_has_a_name_that_nobody_chose(library):
+    graph = library.Graph()
+    x = graph.placeholder("x")
+    graph.output(x)
+    x.meta["partitioner_tag"] = "is_forward"
+
+    assert build_document(library.GraphModule({}, graph)).nodes[0].name_from == "position"
+
+
+def test_modules_and_their_state_are_told_behind_graphs_and_delegates():
+    lowered = with_delegate(nn.Linear(2, 2))
+    graph = Graph()
+    value = graph.placeholder("x")
+    root = nn.Module()
+    root.inner, root.lowered, root.block = GraphModule(nn.Linear(2, 2), Graph()), lowered.lowered_module_0, Affine()
+    for path in ("inner", "lowered", "block"):
+        value = graph.call_module(path, (value,))
+    graph.output(value)
+
+    document = build_document(GraphModule(root, graph))
+
+    assert [module.path for module in document.modules] == ["inner", "lowered", "block", "block.scale"]
+    assert [module.kind.rpartition(".")[2] for module in document.modules[:3]] == [
+        "GraphModule",
+        "LoweredBackendModule",
+        "Affine",
+    ]
+    assert [record.path for record in document.state] == ["block.shift", "block.scale.weight", "block.scale.bias"]
+
+
+class Affine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Linear(2, 2)
+        self.shift = nn.Parameter(torch.zeros(2))
+
+    def forward(self, x):
+        return self.scale(x) + self.shift
+
+
+def test_parts_of_a_module_are_told_once_and_behind_graphs_that_tell_their_own():
+    root = nn.Module()
+    root.block = type("Block", (nn.Module,), {})()
+    root.block.first, root.block.inner, root.block.last = nn.ReLU(), symbolic_sequence(nn.Tanh()), nn.GELU()
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output([graph.call_module(path, (x,)) for path in ("block.first", "block")])
+    gm = GraphModule(root, Graph())
+    root.block.graphs = [gm, symbolic_sequence(nn.SiLU())]
+    gm.block, gm.graph = root.block, graph
+
+    paths = [module.path for module in build_document(gm).modules]
+
+    assert paths == ["block.first", "block", "block.graphs[1]", "block.inner", "block.last"]
+
+
+def symbolic_sequence(*layers):
+    return fxcore.symbolic_trace(nn.Sequential(*layers))
+
+
+def test_a_leaf_is_told_behind_nodes_of_other_code():
+    class Double(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    for sources in (False, True):
+        graph_module = fxcore.symbolic_trace(nn.Sequential(Double(), Gate()), leaf_modules="auto")
+        (note,) = build_document(graph_module, sources=sources).notes
+        assert note.startswith("leaf: 1: cannot be traced")
+
+
+def test_tensors_of_a_numbered_module_stand_together():
+    root = nn.Module()
+    root.blocks = nn.ModuleList([Affine(), Affine()])
+    graph = Graph()
+    x = graph.placeholder("x")
+    values = [graph.get_attr(f"blocks.{number}.shift") for number in (0, 1)]
+    values += [graph.call_module(f"blocks.{number}.scale", (x,)) for number in (0, 1)]
+    graph.output(values)
+
+    assert [record.path for record in build_document(GraphModule(root, graph)).state] == [
+        f"blocks.{number}.{name}" for number in (0, 1) for name in ("shift", "scale.weight", "scale.bias")
+    ]
+
+
+def other(module, *args):
+    return args[-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "key"),
+    [("register_forward_hook", "forward hooks"), ("register_forward_pre_hook", "forward pre-hooks")],
+)
+def test_one_hook_of_a_called_module_is_told(method, key):
+    layer = nn.ReLU()
+    getattr(layer, method)(other)
+
+    (record,) = documented(nn.ModuleDict({"act": layer}), "act").modules
+
+    assert dict(record.config)[key] == f"[{__name__}.other]"

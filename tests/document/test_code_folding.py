@@ -133,3 +133,17 @@ def test_whole_code_has_the_names_of_the_text():
         "    blocks_0_add = blocks_0_mul + x;  blocks_0_mul = x = None",
     ]
     assert len(lines) == 21
+
+
+def test_functions_of_blocks_stand_before_forward_and_behind_the_lines_before_it():
+    document = build_document(fxcore.symbolic_trace(Net(torch.relu, torch.relu, torch.relu)))
+
+    def lines(code: str) -> list[str]:
+        return code_in_blocks(replace(document, code=code), GraphText(document.nodes), folds=True).split("\n")
+
+    head = "def forward(self, x):"
+    plain, wrapped = lines(document.code), lines(f"wrap('f')\n\n{document.code}")
+    assert plain[0] == SHARED[0]
+    assert head in plain
+    assert wrapped == ["wrap('f')", "", *plain]
+    assert lines(document.code.replace("forward", "run"))[0] == SHARED[0]

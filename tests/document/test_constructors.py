@@ -12,7 +12,14 @@ from torch.nn.utils import parametrize
 from fixtures import constructor_table
 from fixtures.constructor_table import main, table_of_installed_torch
 from fixtures.torch_versions import TORCH
-from pytest_fxgraph.document.constructors import NEVER, TABLE, Parameter, parameters_in_table, recorded_parameters
+from pytest_fxgraph.document.constructors import (
+    NEVER,
+    TABLE,
+    Parameter,
+    constructor_parameters,
+    parameters_in_table,
+    recorded_parameters,
+)
 
 ROOT = Path(__file__).parents[2]
 NORMS = {f"torch.nn.{lazy}{norm}Norm{n}d" for lazy in ("", "Lazy") for norm in ("Batch", "Instance") for n in (1, 2, 3)}
@@ -92,3 +99,37 @@ def test_another_torch_does_not_write_the_table(monkeypatch, capsys):
 
     assert main() == 1
     assert "the table is made from torch 2.6, and this is 2.60.1: install that one" in capsys.readouterr().out
+
+
+class OfTheFuture(nn.Module):
+    """A class that a torch to come may have."""
+
+    __module__ = "torch.nn.modules.future"
+
+    def __init__(self, size, pace=1, *, _hidden=2, device=None):
+        super().__init__()
+
+
+def test_parameters_of_a_class_that_the_table_lacks_are_new():
+    assert recorded_parameters(OfTheFuture) == (
+        Parameter("size", None, is_new=True),
+        Parameter("pace", 1, is_new=True),
+    )
+    assert not any(parameter.is_new for parameter in recorded_parameters(nn.Conv2d))
+
+
+def test_a_constructor_that_hands_nothing_on_ends_the_search_as_the_module_does():
+    class Mixin:
+        def __init__(self, mixed=1):
+            pass
+
+    class Closed(OfTheFuture, Mixin):
+        def __init__(self, only):
+            pass
+
+    class Open(nn.Module, Mixin):
+        def __init__(self, first, *args):
+            pass
+
+    assert list(constructor_parameters(Closed)) == ["only"]
+    assert list(constructor_parameters(Open)) == ["first"]

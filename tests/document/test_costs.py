@@ -63,3 +63,18 @@ def test_an_empty_block_is_refused():
 
     with pytest.raises(GoldenFormatError, match="the section `cost:` is empty"):
         decode(text, "a.yaml")
+
+
+def test_costs_are_equal_whatever_no_golden_holds():
+    measured = replace(COST, by_node={"x": CostRecord()}, held=(("x", 4),))
+
+    assert measured == COST
+    assert repr(measured) == repr(COST)
+    assert CostRecord() == CostRecord(0, 0, 0, 0, 0)
+    assert CostRecord(read=2, written=3).bytes == 5
+
+
+def test_a_metric_is_that_of_the_whole_graph():
+    names = ("flops", "bytes", "params", "nodes", "peak_activation")
+
+    assert [COST.metric(name) for name in names] == [300, 100, 10, 2, 64]

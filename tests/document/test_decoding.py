@@ -196,3 +196,16 @@ def test_a_golden_that_was_cut_off_is_told_as_such(text):
 def test_a_golden_that_is_whole_and_no_yaml_is_told_by_its_fault():
     with pytest.raises(GoldenFormatError, match="it is not YAML"):
         decode('format: 3\nnames: "trac\nend: true\n', "g.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"\n\na\xff", "g.yaml, line 3: it is not UTF-8 text (byte 3: "),
+        ("- format\n", "g.yaml: it does not begin with `format:`"),
+        ("a: 1\n# format 3\n", "g.yaml: it does not begin with `format:`"),
+    ],
+)
+def test_another_file_is_told_from_a_golden(text, words):
+    with pytest.raises(GoldenFormatError, match=re.escape(words)):
+        decode(text, "g.yaml")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import operator
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -232,3 +233,56 @@ def test_a_read_of_a_written_value_is_told_beside_the_grad_mode():
         "abs_1": ("read %_set_grad_enabled",),
         "output": ("read %x",),
     }
+
+
+def test_a_graph_inside_a_graph_writes_the_input_that_it_writes():
+    inner = Graph()
+    inner.output(inner.call_method("add_", (inner.placeholder("a"), 1)))
+    root = nn.Module()
+    root.inner = GraphModule(nn.Module(), inner)
+    graph = Graph()
+    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+
+    assert effects_of(graph, root) == {"inner": ("write %x",), "output": ("read %x",)}
+
+
+def test_an_attribute_that_is_the_tensor_itself_shares_its_storage():
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.call_method("add_", (graph.call_function(getattr, (x, "data")), 1))
+    graph.output(())
+
+    assert effects_of(graph)["add_"] == ("write %x",)
+
+
+@pytest.mark.parametrize(
+    ("target", "names"), [(torch.reshape, ("input", "shape")), (torch.ops.aten.view.default, ("self", "size"))]
+)
+def test_a_view_whose_input_is_named_shares_its_storage(target, names):
+    graph = Graph()
+    x = graph.placeholder("x")
+    view = graph.call_function(target, (), dict(zip(names, (x, (-1,)), strict=True)))
+    graph.call_method("add_", (view, 1))
+    graph.output(())
+
+    assert effects_of(graph)["add_"] == ("write %x",)
+
+
+def test_tensors_of_one_memory_share_it_and_tensors_of_a_transform_without_memory_do_not():
+    found = []
+
+    def recorded(whole, part):
+        root, graph = nn.Module(), Graph()
+        root.register_buffer("whole", whole)
+        root.register_buffer("part", part)
+        nodes = [graph.get_attr("whole"), graph.get_attr("part")]
+        graph.call_method("add_", (nodes[1], 1))
+        graph.output(())
+        found.append(effects_of(graph, root)["add_"])
+        return whole.sum()
+
+    memory = torch.ones(3)
+    recorded(memory, memory[1:])
+    torch.func.grad(lambda x: recorded(x, x * 2))(memory)
+
+    assert found == [("write %whole",), ("write %part",)]

@@ -21,7 +21,7 @@ from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.folding import changed, changes_between
 from pytest_fxgraph.document.generated_code import Graphs, with_code
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.goldens.kept_names import document_after
 
@@ -210,7 +210,7 @@ def test_only_so_many_blocks_are_compared_with_all_others(monkeypatch):
 
     text = encode(document)
 
-    assert 0 < len(asked) <= 32 * 100  # without a bound, 4,950
+    assert len(asked) == sum(99 - number for number in range(32))  # without a bound, 4,950
     assert differs_in_names_at_most(text, document)
 
 
@@ -248,3 +248,101 @@ def test_a_block_that_differs_by_few_lines_is_written_by_its_changes(other, chan
     if changes is not None:
         assert [line[4:] for line in below.split("\n") if line.startswith("    ")] == changes
     assert decode(text, "golden").nodes[-1] == layers(OPERATORS, OPERATORS, other).nodes[-1]
+
+
+def tensors(*groups: tuple[str, str]) -> list[str]:
+    """Return the lines of tensors that are named by letters below a path, and read them back."""
+    paths = [f"{path}.{letter}" for path, letters in groups for letter in letters]
+    document = GraphDocument((), state=tuple(StateRecord(path, "buffer", "int64[]") for path in paths))
+    text = encode(document)
+    assert decode(text, "golden") == document
+    return [line[2:].removesuffix(": buffer int64[]") for line in text.split("\n") if line.startswith("  ")][1:]
+
+
+@pytest.mark.parametrize(
+    ("count", "letters", "is_folded"),
+    [
+        (1, "abcdefghijkl", False),
+        (2, "abcdefg", True),
+        (2, "abcdef", False),
+        (3, "abcd", True),
+        (3, "abc", False),
+        (5, "abc", True),
+        (9, "a", False),
+    ],
+)
+def test_layers_are_folded_where_that_saves_four_lines(count, letters, is_folded):
+    lines = tensors(*[(f"h.{number}", letters) for number in range(count)])
+
+    if is_folded:
+        heads = [f"h.{number} like h.*" for number in range(count)]
+        assert lines == ["block h.*:", *(f"  {letter}" for letter in letters), *heads]
+    else:
+        assert lines == [f"h.{number}.{letter}" for number in range(count) for letter in letters]
+
+
+def test_tensors_of_a_layer_that_is_unlike_the_others_are_written_whole():
+    lines = tensors(("h.0", "abcdefg"), ("h.1", "ABCDEFG"), ("h.2", "abcdefg"))
+
+    assert lines[8:] == ["h.0 like h.*", *(f"h.1.{letter}" for letter in "ABCDEFG"), "h.2 like h.*"]
+
+
+def test_a_layer_may_have_a_line_more_at_two_places():
+    lines = tensors(("h.0", "abcdefg"), ("h.1", "abcdefg"), ("h.2", "apbcdeqfg"))
+
+    assert lines[8:10] == ["h.0 like h.*", "h.1 like h.*"]
+    assert [line.split(":")[0] for line in lines[10:]] == ["h.2 like h.*", "    a", "  + p", "    e", "  + q"]
+
+
+def test_layers_that_a_model_runs_twice_with_other_parts_are_folded_twice_and_read_back():
+    lines = tensors(("h.0", "abcdefg"), ("h.1", "abcdefg"), ("h.0", "hijklmn"), ("h.1", "hijklmn"))
+
+    assert [line for line in lines if not line.startswith(" ")] == [
+        "block h.*:",
+        "h.0 like h.*",
+        "h.1 like h.*",
+        "block h.* (2):",
+        "h.0 like h.* (2)",
+        "h.1 like h.* (2)",
+    ]
+
+
+def test_layers_below_a_path_that_a_block_cannot_name_are_written_whole():
+    assert tensors(("a-b.0", "abcdefg"), ("a-b.1", "abcdefg"))[0] == "a-b.0.a"
+
+
+@pytest.mark.parametrize(("depth", "is_folded"), [(1, True), (15, True), (16, False)])
+def test_layers_are_looked_for_within_fifteen_numbered_modules(depth, is_folded):
+    path = ".".join("0" * depth)
+
+    lines = tensors((f"{path}.0", "abcdefg"), (f"{path}.1", "abcdefg"))
+
+    assert (f"{path}.1 like {path}.*" in lines) is is_folded
+
+
+def test_layers_in_layers_are_folded_in_the_body_of_the_outer_ones():
+    groups = [(f"s.{outer}.b.{inner}", "abcdefg") for outer in range(3) for inner in range(2)]
+
+    assert tensors(*groups) == [
+        "block s.*:",
+        "  block b.*:",
+        *(f"    {letter}" for letter in "abcdefg"),
+        "  b.0 like b.*",
+        "  b.1 like b.*",
+        *(f"s.{number} like s.*" for number in range(3)),
+    ]
+
+
+def test_changes_of_a_long_block_are_few_lines_though_most_lines_are_alike():
+    lines = ("%a = f(%0)", "%b = g(%a)") * 101
+
+    assert changes_between(lines, lines[1:]) == ("- %a = f(%0)",)
+
+
+def test_tensors_of_unlike_layers_beyond_those_that_are_compared_are_written_whole():
+    unlike = [(f"h.{n}", "".join(chr(0x4E00 + 7 * n + place) for place in range(7))) for n in range(2, 42)]
+
+    lines = tensors(("h.0", "abcdefg"), ("h.1", "abcdefg"), *unlike)
+
+    heads = [line for line in lines if " like " in line or line.endswith(":")]
+    assert heads == ["block h.*:", "h.0 like h.*", "h.1 like h.*"]

@@ -120,3 +120,22 @@ def test_an_input_and_a_module_can_be_given_another_name():
         "def forward(self, arg0_1):\n    x = arg0_1\n    inner = self.submod_0(x);  x = None\n"
     )
     assert [record.path for record in named.modules] == ["submod_0"]
+
+
+def test_under_the_same_names_the_code_stays_also_where_the_other_document_has_no_inner_graph():
+    document, graphs = read(around(fxcore.symbolic_trace(Net())))
+    complete = with_code(document, graphs)
+    (module,) = document.modules
+    bare = replace(document, modules=(module._replace(graph=None),))
+
+    assert under_names_of(complete, document, graphs) == complete
+    assert under_names_of(complete, bare, graphs).modules == bare.modules
+    assert under_names_of(replace(complete, modules=bare.modules), document, graphs).modules == document.modules
+
+
+def test_the_code_is_that_of_the_given_graph_and_not_of_the_module_beside_it():
+    graph_module, other = fxcore.symbolic_trace(Net()), fxcore.Graph()
+    other.output(other.call_function(torch.neg, (other.placeholder("y"),)))
+
+    for module in (graph_module, nn.Linear(1, 1)):
+        assert build_document(module, graph=other).code.startswith("def forward(self, y):\n    neg = torch.neg(y)")

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer, make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.split_module import split_module
 
 import fxcore
@@ -235,3 +237,156 @@ def test_symbols_are_listed_once_in_the_order_of_use_with_those_of_inner_graphs(
 
 def test_a_graph_of_known_sizes_has_no_symbols():
     assert document_of(make_fx(lambda x: [x + 1])(SQUARE)).symbols == ()
+
+
+def recorded(tracer=None, **meta):
+    """Return a graph with a branch and a tensor, as a recorder that leaves these marks would make it."""
+    inner = torch.fx.Graph()
+    inner.output(inner.placeholder("a"))
+    graph = torch.fx.Graph(tracer_cls=tracer)
+    x, branch = graph.placeholder("x"), graph.get_attr("true_graph_0")
+    chosen = graph.call_function(torch.ops.higher_order.cond, (x, branch, branch, (x,)))
+    graph.output((chosen, graph.get_attr("lifted_tensor_0")))
+    root = nn.Module()
+    root.true_graph_0, root.lifted_tensor_0 = torch.fx.GraphModule({}, inner), torch.ones(2)
+    gm = torch.fx.GraphModule(root, graph)
+    gm.lifted_tensor_0 = gm._buffers.pop("lifted_tensor_0")
+    gm.meta.update(meta)
+    return gm
+
+
+@pytest.mark.parametrize(
+    ("tracer", "meta", "expected"),
+    [
+        (None, {}, {}),
+        (torch.fx.Tracer, {}, {}),
+        (torch.fx.Tracer, {"inline_constraints": {}}, {}),
+        (None, {"dynamo_flat_name_to_original_fqn": {}}, {"true_graph_0": "capture", "a": "position"}),
+        (PythonKeyTracer, {}, {"true_graph_0": "capture", "a": "position"}),
+        (
+            PythonKeyTracer,
+            {"inline_constraints": {}},
+            {"true_graph_0": "capture", "a": "position", "lifted_tensor_0": "lifting"},
+        ),
+    ],
+)
+def test_marks_of_the_recorder_decide_who_named_a_branch_and_a_tensor(tracer, meta, expected):
+    document = build_document(recorded(tracer, **meta))
+
+    inner = [record.graph for record in document.modules if record.graph is not None]
+    assert {name: made for each in (document, *inner) for name, made in names(each).items()} == expected
+
+
+def test_a_graph_with_ranges_is_an_exported_one_and_an_input_of_aot_tells_that_branches_are_captured():
+    exported, of_aot = recorded(PythonKeyTracer), recorded()
+    exported.range_constraints = {}
+    next(iter(of_aot.graph.nodes)).meta["partitioner_tag"] = "is_forward"
+
+    assert names(build_document(exported)) == {"true_graph_0": "capture", "lifted_tensor_0": "lifting"}
+    assert names(build_document(of_aot)) == {"true_graph_0": "capture", "x": "position"}
+
+
+@pytest.mark.parametrize(
+    ("path", "readers", "expected"),
+    [
+        ("branch", (torch.ops.higher_order.cond,), {"branch": "capture"}),
+        ("of.branch", (torch.ops.higher_order.cond,), {}),
+        ("branch", (torch.ops.higher_order.cond, print), {}),
+        ("branch", (print,), {}),
+        ("branch", (), {}),
+    ],
+)
+def test_a_graph_that_only_operators_on_graphs_read_is_a_branch(path, readers, expected):
+    graph = torch.fx.Graph(tracer_cls=PythonKeyTracer)
+    branch = graph.get_attr(path)
+    graph.output([graph.call_function(reader, (branch,)) for reader in readers])
+    root = nn.Module()
+    root.branch, root.of = symbolic_identity(), nn.Module()
+    root.of.branch = root.branch
+
+    assert names(build_document(torch.fx.GraphModule(root, graph))) == expected
+
+
+def symbolic_identity():
+    return torch.fx.symbolic_trace(nn.Identity())
+
+
+@pytest.mark.parametrize(("count", "made"), [(None, []), (1, [0]), (2, [0, 1])])
+def test_as_many_tensors_of_freezing_are_known_as_it_counted(count, made):
+    graph = torch.fx.Graph(tracer_cls=PythonKeyTracer)
+    graph.output([graph.get_attr(f"_frozen_param{number}") for number in range(2)])
+    root = nn.Module()
+    for number in range(2):
+        root.register_buffer(f"_frozen_param{number}", torch.ones(2))
+    gm = torch.fx.GraphModule(root, graph)
+    if count is not None:
+        gm._frozen_param_count = count
+
+    assert names(build_document(gm)) == {f"_frozen_param{number}": "lifting" for number in made}
+
+
+@pytest.mark.parametrize(
+    ("tracer", "is_marked", "expected"),
+    [
+        (None, True, {"_tensor_constant0": "lifting"}),
+        (None, False, {}),
+        (torch.fx.Tracer, True, {}),
+        (PythonKeyTracer, False, {"_tensor_constant0": "lifting"}),
+    ],
+)
+def test_a_constant_is_of_make_fx_or_of_a_graph_that_aot_marked(tracer, is_marked, expected):
+    graph = torch.fx.Graph(tracer_cls=tracer)
+    constant = graph.get_attr("_tensor_constant0")
+    graph.output(constant)
+    if is_marked:
+        constant.meta["partitioner_tag"] = "is_forward"
+    root = nn.Module()
+    root.register_buffer("_tensor_constant0", torch.ones(2))
+
+    assert names(build_document(torch.fx.GraphModule(root, graph))) == expected
+
+
+class Source:
+    base = None
+
+
+class SourceOfNNModule:
+    base = None
+
+
+class Item:
+    base = SourceOfNNModule()
+
+
+@pytest.mark.parametrize(
+    ("source", "marks", "expected"),
+    [
+        (None, {}, None),
+        (Source(), {}, "source"),
+        (SourceOfNNModule(), {}, None),
+        (Item(), {}, None),
+        (Source(), {"type": torch.SymInt}, "position"),
+        (SourceOfNNModule(), {"example_value": ShapeEnv().create_unbacked_symint()}, "position"),
+    ],
+)
+def test_an_input_of_dynamo_is_named_by_its_source_or_place(source, marks, expected):
+    graph = torch.fx.Graph()
+    node = graph.placeholder("L_x_", type_expr=marks.pop("type", None))
+    node._dynamo_source = source
+    node.meta.update(marks)
+    graph.output(node)
+
+    assert build_document(torch.fx.GraphModule({}, graph)).nodes[0].name_from == expected
+
+
+def test_sizes_anywhere_in_a_value_are_symbols():
+    size = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(4, 3))
+    gm = torch.fx.symbolic_trace(lambda x: x)
+    next(iter(gm.graph.nodes)).meta["val"] = {"a": [(size.shape[1], torch.finfo(torch.float32))], "b": size}
+
+    document = build_document(gm)
+
+    assert {f"float32[{', '.join(order)}]" for order in (document.symbols, document.symbols[::-1])} >= {
+        document.nodes[0].value.rpartition(": ")[2].removesuffix("}")
+    }
+    assert len(document.symbols) == 2

@@ -24,4 +24,7 @@ def test_the_text_of_a_line():
 
 
 def test_a_line_of_another_release_is_kept_as_it_is():
-    assert KernelLine.from_text("loop nest 7").kind == "loop nest 7"
+    line = KernelLine.from_text("loop nest 7")
+
+    assert (line.kind, line.kernel, line.told, line.bytes) == ("loop nest 7", "loop nest 7 kernel", "no operator", 0)
+    assert (line.read, line.written, line.counted) == (0, 0, {})

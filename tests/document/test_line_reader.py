@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from pytest_fxgraph.document.line_reader import read_module, read_node, read_state
+from pytest_fxgraph.document.costs import CostRecord
+from pytest_fxgraph.document.line_reader import is_count, read_cost_record, read_module, read_node, read_state
 from pytest_fxgraph.document.model import YamlDataError
 
 
@@ -18,6 +19,8 @@ from pytest_fxgraph.document.model import YamlDataError
         ("%a = torch.relu(%x) # float32[1]; made by hand", "'made by hand' stands there twice, or is none of"),
         ("%a = torch.relu(%x) # meta: tag", "the metadata 'tag' has no name, as in `meta: tag=1`"),
         ("%a = torch.relu", "expected (...) behind 'torch.relu', got ''"),
+        ("%a = torch.relu(%x) 1", "expected (...) behind 'torch.relu', got '(%x) 1'"),
+        ("%a = torch.relu 1 (%x)", "expected (...) behind 'torch.relu', got '1 (%x)'"),
         ("%a = torch.relu(%x", "a bracket is not closed: ')' is missing"),
         ("%a = (%x)", "'(%x)' calls nothing: a call is TARGET(...), self.PATH(...) or %NAME.METHOD(...)"),
         ("%a = torch.sum(%x, dim=1, dim=2)", "the keyword 'dim' stands there twice"),
@@ -38,6 +41,8 @@ def test_a_node_that_no_writer_writes_is_refused_with_the_reason(line, reason):
     [
         ("act", "it is no line of this section, such as `PATH: torch.nn.ReLU()` or `PATH: buffer int64[]`"),
         ("act: torch.nn.ReLU", "a module is written as `PATH: CLASS(name=value, ...)`"),
+        ("act: torch.nn.ReLU() x", "a module is written as `PATH: CLASS(name=value, ...)`"),
+        ("act: (1)", "a module is written as `PATH: CLASS(name=value, ...)`"),
         ("act: torch.nn.ReLU(1)", "the value '1' of the module has no name, as in `bias=True`"),
         ("act: torch.nn.ReLU(); training; training", "'training' stands there twice"),
         ("act: torch.nn.ReLU(); trained", "'trained' is none of: training, not training, is, named by"),
@@ -76,6 +81,9 @@ def test_a_parameter_requires_grad_unless_its_line_says_otherwise_and_a_buffer_o
         ("self.fc(%x)", "fc", True),
         ("self.fc.weight", "fc.weight", True),
         ("torch.exp(%x)", "torch.exp", False),
+        ("%x.exp()", "exp", False),
+        (".exp(1)", "exp", False),
+        ('get_attr "w"()', "w", False),
     ],
 )
 def test_a_path_in_quotes_is_whole_and_any_other_path_is_in_the_block(call, target, is_relative):
@@ -95,3 +103,23 @@ def test_a_path_in_quotes_is_whole_and_any_other_path_is_in_the_block(call, targ
 )
 def test_the_other_path_of_a_tensor_is_read_within_its_block(text, base, path):
     assert read_state(f"a: parameter float32[2]; is {text}", base).same_as == path
+
+
+def test_an_output_in_general_form_is_told_from_a_return():
+    lines = ['%output = output "output"(1)', '%x = placeholder "x"(1)', "return 1", "%a = torch.relu(1)"]
+
+    assert [read_node(line).is_general for line in lines] == [True, False, False, False]
+
+
+def test_a_count_is_a_whole_number_of_at_most_39_digits():
+    assert all(map(is_count, ("0", "12", "9" * 39)))
+    assert not any(map(is_count, ("", "-1", "1.0", "\u0661", "9" * 40)))
+
+
+def test_a_cost_has_each_number_and_nothing_else():
+    counts = {"flops": "1", "read": "2", "written": "3", "params": "4", "nodes": "5"}
+
+    assert read_cost_record("", counts) == CostRecord(1, 2, 3, 4, 5)
+    for wrong in ({**counts, "read": "-2"}, {**counts, "more": "1"}, {"flops": "1"}):
+        with pytest.raises(YamlDataError, match="costs are whole numbers of flops, read, written, params, nodes"):
+            read_cost_record("", wrong)

@@ -99,6 +99,16 @@ def test_inner_graphs_change_and_other_modules_stay():
 
     assert changed.modules == (modules[0], modules[1]._replace(graph=replace(INNER, notes=("seen",))))
     assert with_inner_graphs(INNER, lambda graph: replace(graph, notes=("seen",))) is INNER
+    alone = replace(outer, modules=modules[1:])
+    assert with_inner_graphs(alone, lambda graph: replace(graph, notes=("seen",))).modules == changed.modules[1:]
+
+
+def test_documents_are_equal_whatever_no_golden_compares():
+    traced = replace(INNER, torch_version="2.13.0", places={"a": "model.py:1"}, keeps_traced_names=True)
+
+    assert traced == INNER
+    assert replace(INNER, code="1") != INNER
+    assert not INNER.keeps_traced_names
 
 
 def test_a_graph_comes_with_the_graphs_inside_it_at_any_depth():

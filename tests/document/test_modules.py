@@ -3,6 +3,7 @@ from __future__ import annotations
 import enum
 import functools
 import gc
+import types
 import weakref
 
 import pytest
@@ -27,12 +28,14 @@ from pytest_fxgraph.document.modules import (
 def test_modules_parameters_and_plain_attributes_are_found_by_path():
     root = nn.ModuleDict({"block": nn.Sequential(nn.Linear(1, 1))})
     root.block.config = {"a": 1}
+    root.block.holder = types.SimpleNamespace(size=3)
     attributes = Attributes(root)
 
     assert attributes.at("") is root
     assert attributes.at("block.0") is root.block[0]
     assert attributes.at("block.0.weight") is root.block[0].weight
     assert attributes.at("block.config") == {"a": 1}
+    assert attributes.at("block.holder.size") == 3
 
 
 def test_a_missing_part_is_an_attribute_error():
@@ -399,6 +402,38 @@ def nested(depth):
 
 
 def test_data_that_is_nested_deeper_than_20_lists_or_has_keys_of_no_plain_kind_is_not_told():
-    told = with_attributes(flat=nested(1), deep=nested(21), deeper=nested(22), keys={Hidden(): 1}, pairs={(1, 2): 2})
+    told = with_attributes(
+        flat=nested(1),
+        deep=nested(21),
+        deeper=nested(22),
+        keys={Hidden(): 1},
+        pairs={(1, 2): 2},
+        values={"a": Hidden()},
+        data={"a": None, 1: (2.0,)},
+    )
 
-    assert {*told} == {"flat", "deep", "pairs"}
+    assert {*told} == {"flat", "deep", "pairs", "data"}
+
+
+def test_data_of_a_layer_that_its_constructor_did_not_check_is_told():
+    pool = nn.AdaptiveAvgPool2d((None, 3))
+    listed = nn.AvgPool2d([2, 3], stride=(1.5, "a"))
+
+    assert config_of(pool) == {"output_size": "(None, 3)"}
+    assert (config_of(listed)["kernel_size"], config_of(listed)["stride"]) == ("[2, 3]", '(1.5, "a")')
+
+
+def made_in(module):
+    """Return a module whose class torch could have there, with a setting, two parts, a tensor and a lost parameter."""
+
+    def __init__(self, weight=None, scale=1.0, lost=2, inner=None):
+        nn.Module.__init__(self)
+        self.weight, self.inner = nn.Parameter(torch.ones(1)), nn.ReLU()
+        self.scale, self.zero_point, self.other = 2.0, 3, 4
+
+    return type("Future", (nn.Module,), {"__init__": __init__, "__module__": module})()
+
+
+def test_a_class_of_torch_says_its_parameters_and_one_that_quantizes_its_scales_too():
+    assert config_of(made_in("torch.nn.modules.future")) == {"scale": "2.0"}
+    assert config_of(made_in("torch.ao.nn.future")) == {"scale": "2.0", "zero_point": "3"}

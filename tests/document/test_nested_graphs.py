@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import types
 
 import pytest
 import torch
@@ -14,7 +15,8 @@ from fixtures.lowered import CompileSpec, with_delegate
 from fxcore import Graph, GraphModule, symbolic_trace
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.nested_graphs import attribute_of, is_graph_module
+from pytest_fxgraph.document.modules import Attributes
+from pytest_fxgraph.document.nested_graphs import attribute_of, graphs_in, is_delegate, is_graph_module
 from pytest_fxgraph.errors import DocumentError
 from pytest_fxgraph.operator_queries import OpsQuery
 
@@ -206,3 +208,40 @@ def test_an_attribute_is_asked_for_with_or_without_a_default():
     assert attribute_of(nn.Linear(2, 3), "out_features", 4) == 3
     with pytest.raises(AttributeError, match="missing"):
         attribute_of(nn.ReLU(), "missing")
+
+
+def test_a_layer_with_a_graph_of_its_own_is_a_graph_module():
+    layer = nn.ReLU()
+    assert not is_graph_module(layer)
+
+    layer.graph = Graph()
+
+    assert is_graph_module(layer)
+
+
+def test_a_delegate_is_a_module_that_says_all_of_a_backend():
+    delegate = with_delegate(None).lowered_module_0
+    values = dict.fromkeys(("original_module", "backend_id", "processed_bytes", "compile_specs"))
+
+    assert is_delegate(delegate)
+    assert not is_delegate(nn.ReLU())
+    assert not is_delegate(types.SimpleNamespace(**values))
+
+
+def test_graphs_are_listed_once_each_and_without_the_graphs_inside_them():
+    inner = symbolic_trace(nn.Sequential(nn.ReLU()))
+    outer = calling(inner)
+    root = nn.Module()
+    root.leaf, root.outer, root.lowered, root.relu = Holder(), outer, with_delegate(inner).lowered_module_0, nn.ReLU()
+    root.leaf.nested, root.leaf.last = outer, nn.Sequential(inner)
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output([graph.call_module(path, (x,)) for path in ("relu", "leaf", "outer", "lowered")])
+
+    found = dict(graphs_in(graph, Attributes(root)))
+
+    assert list(found) == ["leaf.stages[0]", "leaf.by_name[a]", "leaf.inner", "leaf.nested", "leaf.last.0"]
+    assert found["leaf.nested"] is outer
+    lowered = Graph()
+    lowered.output(lowered.call_module("lowered", (lowered.placeholder("x"),)))
+    assert [path for path, _ in graphs_in(lowered, Attributes(root))] == ["lowered"]

@@ -4,8 +4,10 @@ import os
 from collections import OrderedDict
 from types import SimpleNamespace
 
+import pytest
 import torch
 
+from fxcore.node_data.module_stack import nested_call
 from pytest_fxgraph.document.origins import Origins
 
 
@@ -62,3 +64,38 @@ def test_a_line_whose_text_is_gone_is_named_by_its_number():
 
 def test_a_node_without_a_trace_has_no_source():
     assert Origins(True).source(node_with()) is None
+
+
+OUTER = nested_call(None, "a", ("a", "A"))
+INNER = nested_call(OUTER, "a.fc", ("a.fc", "Linear"))
+ROOT = nested_call(None, "", ("", "Net"))
+
+
+@pytest.mark.parametrize(
+    ("frame", "op", "target", "scope"),
+    [
+        (INNER, "call_module", "a.fc", "a"),
+        (INNER, "call_module", "a.other", "a.fc"),
+        (INNER, "call_function", "a.fc", "a.fc"),
+        (OUTER, "call_module", "a", None),
+        (OUTER, "call_module", "a.fc", "a"),
+        (ROOT, "call_function", "f", None),
+    ],
+)
+def test_a_call_of_a_module_and_its_metadata_tell_the_same_scope(frame, op, target, scope):
+    node = node_with(op, target, nn_module_stack=frame.meta()["nn_module_stack"])
+
+    assert Origins(False).scope_of_frame(frame, op, target) == scope
+    assert Origins(False).scope(node) == scope
+
+
+@pytest.mark.parametrize("entry", ["block", (), (torch.nn.ReLU, "block"), None])
+def test_a_module_whose_entry_has_no_path_is_named_by_its_key(entry):
+    assert Origins(False).scope(node_with(nn_module_stack=OrderedDict(key=entry))) == "key"
+
+
+def test_the_source_that_our_tracer_noted_is_the_users_line_or_none():
+    place = os.path.join(os.getcwd(), "nowhere", "net.py")
+
+    assert Origins(True).source(node_with(source=(place, 7))) == f"{os.path.join('nowhere', 'net.py')}:7"
+    assert Origins(True).source(node_with(source=(torch.nn.functional.__file__, 7))) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import _functional_collectives as collectives
@@ -11,6 +12,7 @@ from fixtures.process_groups import fake_group, needs_fake_group, rows_and_colum
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.process_groups import ProcessGroupTexts
 
 pytestmark = needs_fake_group
 
@@ -113,3 +115,43 @@ def test_a_group_that_is_named_by_keyword_has_the_same_words():
 
     names = ('"process_group(size=4)"', '"gone"')
     assert kwargs == [{"reduce_op": '"sum"', "group_name": name} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("positional", "named"),
+    [
+        ({}, {"input": "x", "reduce_op": "sum"}),
+        (("x",), {"reduce_op": "sum"}),
+        (("x", "sum"), {}),
+        (("x", "sum", "0"), None),
+    ],
+)
+def test_a_group_has_its_words_however_the_arguments_before_it_are_given(positional, named):
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    args = tuple(x if each == "x" else each for each in positional)
+    kwargs = {} if named is None else {**named, "group_name": "0"}
+    if "input" in kwargs:
+        kwargs["input"] = x
+    graph.output(graph.call_function(torch.ops._c10d_functional.all_reduce.default, args, kwargs))
+    with fake_group():
+        node = build_document(fxcore.GraphModule({}, graph)).nodes[1]
+
+    assert '"process_group(size=4)"' in (*node.args, *dict(node.kwargs).values())
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ([3], "size=1"),
+        ([2, 3], "size=2"),
+        ([1, 3, 5], "size=3, step=2"),
+        ([2, 3, 5], "offsets=[0, 1, 3]"),
+    ],
+)
+def test_a_group_is_written_by_its_ranks_relative_to_the_first(ranks, text):
+    texts = ProcessGroupTexts()
+
+    assert texts.numbered("a", ranks) == texts.numbered("a", ranks) == f"process_group({text})"
+    assert texts.numbered("b", ranks) == f"process_group({text})#2"
+    assert texts.numbered("b", ranks, "rows") == f"process_group(rows, {text})"

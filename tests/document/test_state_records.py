@@ -56,7 +56,24 @@ def test_tensors_that_overlap_in_memory_say_where():
 def test_tensors_of_one_storage_that_do_not_overlap_share_nothing():
     memory = torch.zeros(8)
 
-    assert places(a=memory[:4], b=memory[4:], empty=memory[:0], meta=torch.zeros(2, device="meta")) == {}
+    apart = {"a": memory[:4], "b": memory[4:], "empty": memory[:0], "meta": torch.zeros(2, device="meta")}
+    assert places(**apart) == {}
+    other = torch.zeros(4)
+    assert places(c=other[:3], d=other[2:], **apart) == {"c": "c from byte 0", "d": "c from byte 8"}
+
+
+def test_tensors_of_a_called_module_that_overlap_say_where():
+    memory, meta, leaf = torch.zeros(8), torch.zeros(4, device="meta"), nn.Module()
+    tensors = {"a": memory[:4], "b": memory[2:], "empty": memory[3:3], "one": meta, "two": meta[1:]}
+    for name, tensor in tensors.items():
+        leaf.register_buffer(name, tensor)
+
+    state = state_of(nn.ModuleDict({"leaf": leaf}), calls=["leaf"])
+
+    assert {record.path: record.storage for record in state if record.storage} == {
+        "leaf.a": "leaf.a from byte 0",
+        "leaf.b": "leaf.a from byte 8",
+    }
 
 
 def test_an_overlap_does_not_depend_on_the_order_in_which_tensors_are_read():
@@ -76,7 +93,9 @@ def test_one_parameter_under_two_paths_is_recorded_as_the_same():
 
 
 def test_a_tensor_read_twice_is_recorded_once():
-    assert len(state_of(nn.Linear(1, 1), reads=["weight", "weight"])) == 1
+    (record,) = state_of(nn.Linear(1, 1), reads=["weight", "weight"])
+
+    assert record == StateRecord("weight", "parameter", "float32[1, 1]", requires_grad=True)
 
 
 def with_table(table, persistent=False):
@@ -98,6 +117,19 @@ def test_a_buffer_of_the_state_dict_has_no_content():
     root = with_table(torch.ones(2), persistent=True)
 
     assert state_of(root, calls=["leaf"]) == (StateRecord("leaf.table", "buffer", "float32[2]"),)
+
+
+class OwnTensor(torch.Tensor):
+    """A tensor of the user's class."""
+
+
+@pytest.mark.parametrize("name", ["scale", "observer_enabled"])
+@pytest.mark.parametrize("cls", [torch.Tensor, OwnTensor])
+def test_a_users_buffer_that_is_named_like_a_setting_of_torch_has_no_content(cls, name):
+    leaf = nn.Module()
+    leaf.register_buffer(name, torch.ones(1).as_subclass(cls))
+
+    assert state_of(nn.ModuleDict({"leaf": leaf}), calls=["leaf"])[0].content is None
 
 
 def test_a_buffer_outside_the_state_dict_has_a_rounded_content():
@@ -225,7 +257,10 @@ def test_tensors_without_strides_or_numbers_as_sizes_are_recorded_by_their_shape
     }.items():
         root["leaf"].register_buffer(name, tensor)
 
-    sparse, jagged, symbolic = (record.value for record in state_of(root, calls=["leaf"]))
+    state = state_of(root, calls=["leaf"])
+
+    assert [(record.kind, record.content) for record in state] == [("buffer", None)] * 3
+    sparse, jagged, symbolic = (record.value for record in state)
 
     assert sparse == "float32[2, 2]"
     assert re.fullmatch(r"float32\[2, j\d+\]", jagged)

@@ -15,6 +15,7 @@ NAMES = {"s7": "s0", "s8": "s1"}
         ("float32[s7, 3]", "float32[s0, 3]"),
         ("(float32[2*s7 + s8], int64[s77])", "(float32[2*s0 + s1], int64[s77])"),
         ('{"s7": float32[s7]}', '{"s7": float32[s0]}'),
+        ("f(\"s7 (s7)\", 's7')", "f(\"s7 (s7)\", 's0')"),
         ('torch.SymInt("s7 + 1")', 'torch.SymInt("s0 + 1")'),
         ("%s7", "%s7"),
         ("torch.s7", "torch.s7"),

@@ -147,3 +147,12 @@ def test_public_functions_of_one_name_have_one_name_and_local_ones_numbers_in_th
 
     local = [lambda x: x, lambda x: x + 1, lambda x: x + 2]
     assert [names.name(each).partition("<lambda>")[2] for each in (*local, *local)] == ["", "#2", "#3"] * 2
+
+
+AT_MODULE_LEVEL = (lambda x: x, lambda x: x + 1)
+
+
+def test_functions_without_a_name_at_module_level_are_numbered():
+    names = TargetNames(repr)
+
+    assert [names.name(each) for each in AT_MODULE_LEVEL] == [f"{__name__}.<lambda>", f"{__name__}.<lambda>#2"]

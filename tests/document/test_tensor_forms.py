@@ -145,7 +145,10 @@ def test_the_narrow_type_that_a_class_names_is_told_and_blocks_need_a_scale():
     made = NarrowTensor(weight.whole, weight.scale, weight.zero_point, None)
     made.target = torch.uint4
 
-    assert form(made).startswith(f" as uint4 in int8: {NarrowTensor.__module__}.NarrowTensor(whole=int8[4, 8], target=")
+    assert form(made) == (
+        f" as uint4 in int8: {NarrowTensor.__module__}.NarrowTensor(whole=int8[4, 8], target=torch.uint4, "
+        f"kept={Kept.__module__}.Kept)"
+    )
 
 
 def test_an_attribute_without_a_text_is_told_by_its_class():
@@ -170,3 +173,35 @@ class Unknown(torch.Tensor):
 def test_a_quantized_tensor_that_does_not_know_its_scheme_has_no_words_for_it():
     assert Unknown().is_quantized
     assert form(Unknown()) == ""
+
+
+@pytest.mark.parametrize(
+    ("whole", "dtype", "words"),
+    [
+        (torch.ones(4, 8, dtype=torch.int8), torch.float32, "int8 per channel, axis 0, symmetric: "),
+        (torch.ones(4, 8, dtype=torch.int8), torch.float16, "int8 per channel, axis 0, symmetric: "),
+        (torch.ones(4, 8, dtype=torch.int8), torch.int8, ""),
+        (torch.ones(4, 8, dtype=torch.bool), torch.float32, ""),
+        (torch.ones(4, 8, dtype=torch.int16), torch.float32, ""),
+        (torch.ones(0, 8, dtype=torch.int8), torch.float32, ""),
+    ],
+)
+def test_a_tensor_with_a_part_of_small_numbers_is_told_by_it(whole, dtype, words):
+    made = BlockedTensor(whole, torch.ones(4, 1, dtype=dtype), torch.zeros(4, 1), [1, 8])
+
+    assert form(made).startswith(f" as {words}fixtures.quantized_tensors.BlockedTensor(")
+
+
+@pytest.mark.parametrize(
+    ("block_size", "words"),
+    [
+        ([2, 8], "int8 in groups of 16, axis 0: "),
+        ((1, 8), "int8 per channel, axis 0: "),
+        ([2], "int8 per channel, axis 0: "),
+        ("28", "int8 per channel, axis 0: "),
+    ],
+)
+def test_the_blocks_that_a_class_names_count_before_the_scales(block_size, words):
+    made = BlockedTensor(torch.ones(4, 8, dtype=torch.int8), torch.ones(4, 1), torch.ones(4, 1), block_size)
+
+    assert form(made).startswith(f" as {words}fixtures.quantized_tensors.BlockedTensor(")

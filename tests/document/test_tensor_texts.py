@@ -22,6 +22,7 @@ from pytest_fxgraph.document.tensor_texts import (
     inline_tensor_text,
     known_text_and_bytes,
     tensor_text,
+    text_and_bytes,
     value_of,
 )
 
@@ -40,9 +41,9 @@ def test_a_value_is_found_wherever_a_frontend_leaves_it(key):
 def test_nested_values_keep_their_structure():
     x = torch.zeros(2)
 
-    text = value_of({"val": ((x,), [x, None], {"k": x, 1: 3})})
+    text = value_of({"val": ((x,), [x, None], {"k": x, 1: 3}, torch.finfo(torch.float32))})
 
-    assert text == '((float32[2],), [float32[2], None], {"k": float32[2], 1: int})'
+    assert text == '((float32[2],), [float32[2], None], {"k": float32[2], 1: int}, finfo)'
 
 
 def test_a_node_that_nothing_is_known_of_has_no_value():
@@ -67,6 +68,13 @@ def test_small_tensors_are_written_value_by_value():
 @pytest.mark.parametrize("text", ["0.1", "0.8599797", "0.47851443", "0.122185014"])
 def test_a_float_has_as_many_digits_as_its_format_needs(text):
     assert constant_text(torch.tensor([float(text)]), "exact") == f"[{text}]"
+
+
+def test_a_number_of_sixteen_bits_has_four_digits_or_as_many_as_single_precision_needs():
+    numbers = torch.tensor([0.1, 3.1416])
+
+    assert constant_text(numbers.half(), "exact") == "[0.09998, 3.141]"
+    assert constant_text(numbers.bfloat16(), "exact") == "[0.100097656, 3.140625]"
 
 
 def test_both_parts_of_a_complex_number_are_rounded_at_level_close():
@@ -229,6 +237,7 @@ IMAGES = torch.ones(2, 3, 4, 5)
         (torch.ones(6)[::2], "float32[3] strides=(2,)"),
         (torch.ones(1, 3).expand(2, 3), "float32[2, 3] strides=(0, 1)"),
         (torch.ones(2, 1, 3).transpose(0, 2), "float32[3, 1, 2] strides=(1, *, 3)"),
+        (torch.ones(3, 2, 1).transpose(0, 1), "float32[2, 3, 1] strides=(1, 2, *)"),
         (torch.ones(1, 3).t(), "float32[3, 1]"),
         (torch.ones(0, 3).t(), "float32[3, 0]"),
         (IMAGES.to(memory_format=torch.channels_last), "float32[2, 3, 4, 5] channels_last"),
@@ -256,7 +265,7 @@ def test_symbolic_layouts_are_written_without_guards():
 
     _, rows = tensor_text(node.meta["val"]).split("[")[1].split("]")[0].split(", ")
 
-    assert tensor_text(node.meta["val"]) == f"float32[2, {rows}] strides=(1, 2)"
+    assert text_and_bytes(node.meta["val"]) == (f"float32[2, {rows}] strides=(1, 2)", 0)
     assert not rows.isdigit()
     assert len(node.meta["val"].fake_mode.shape_env.guards) == guards
 

@@ -386,6 +386,32 @@ def test_a_block_that_a_merge_left_twice_is_refused():
     assert refusal("\n".join(lines)) == ("'a.0' stands there twice", 6)
 
 
+def test_a_path_may_be_that_of_a_tensor_and_of_a_block():
+    state = read("no nodes\nstate:\n  a: buffer int64[]\n  a:\n    w: buffer int64[]\n  w: buffer int64[]").state
+
+    assert [record.path for record in state] == ["a", "a.w", "w"]
+
+
+def test_blank_lines_around_the_lines_of_a_block_say_nothing():
+    text = """
+    no nodes
+    state:
+      block a.*:
+
+        w: buffer int64[]
+        b: buffer int64[]
+
+      a.0 like a.*
+
+        - b: buffer int64[]
+        + c: buffer int64[]
+
+      a.1 like a.*
+    """
+
+    assert [record.path for record in read(text).state] == ["a.0.w", "a.0.c", "a.1.w", "a.1.b"]
+
+
 # Names that are read.
 
 

@@ -22,6 +22,15 @@ def test_texts_numbers_truth_sequences_and_mappings_are_read():
 
     assert data == {"a": 1, "2": ["x y", "3", True, "\u00e9", {}], "c": "one\n\n two"}
     assert data["2"].line == 2
+    assert data.lines == {"a": 1, "2": 2, "c": 3}
+
+
+def test_mappings_in_mappings_and_sequences_are_read():
+    assert read_yaml("- {a: {b: [1, {c: 2}], d: 3}, e: 4}\n- false") == [
+        {"a": {"b": [1, {"c": 2}], "d": 3}, "e": 4},
+        False,
+    ]
+    assert read_yaml("a: {b: {c: 1}, d: 2}\ne: 3") == {"a": {"b": {"c": 1}, "d": 2}, "e": 3}
 
 
 @pytest.mark.parametrize(
@@ -41,8 +50,10 @@ def test_texts_numbers_truth_sequences_and_mappings_are_read():
         ("a: 2026-01-01", "'2026-01-01' is not quoted, and YAML reads it as timestamp", 1),
         ("a: yes", "'yes' is not quoted, and YAML reads it as bool", 1),
         ("a:", "'' is not quoted, and YAML reads it as null", 1),
-        ("a: [1", "it is not YAML", None),
-        ("a: \x00", "it is not YAML", None),
+        ("a: 1\nb: [1\n", "it is not YAML", 3),
+        ("a: \x00", "it is not YAML", 1),
+        ("\n\na: \x00", "it is not YAML", 3),
+        (f"a: {'9' * 19}", "'9999999999999999999' is not quoted, and YAML reads it as int", 1),
         ("", "it is empty", None),
     ],
 )
@@ -81,3 +92,18 @@ def test_other_texts_that_would_take_minutes_are_refused_in_time(monkeypatch):
 
     with pytest.raises(YamlDataError, match=r"^it holds more than 1,000 texts, lists and mappings$"):
         read_yaml(f"nodes: [{'a, ' * 2000}]")
+
+
+def test_as_many_levels_digits_records_and_texts_as_allowed_are_read(monkeypatch):
+    assert read_yaml("[" * MOST_DEPTH + "]" * MOST_DEPTH)
+    with pytest.raises(YamlDataError, match="it is nested deeper than 256 levels"):
+        read_yaml("[" * 257 + "]" * 257)
+    assert read_yaml("9" * 18) == 10**18 - 1
+    monkeypatch.setattr(yaml_reader, "MOST_RECORDS", 2)
+    assert len(read_yaml("\n- {a: 1}\n- {a: 2}")) == 2
+    with pytest.raises(YamlDataError, match="it has 3 nodes, modules and tensors, and 2 are the most"):
+        read_yaml("\n- {a: 1}\n- {a: 2}\n- {a: 2}")
+    monkeypatch.setattr(yaml_reader, "MOST_EVENTS", 7)
+    assert read_yaml("[1, 2]") == [1, 2]
+    with pytest.raises(YamlDataError, match="it holds more than 7 texts"):
+        read_yaml("[1, 2, 3]")

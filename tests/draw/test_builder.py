@@ -123,12 +123,20 @@ def chain_of(*operators: str) -> str:
         ([*["ab"] * 5, "c", *["ab"] * 5, "c"], ["4 more: layers.1 .. layers.4", "4 more: layers.7 .. layers.10"]),
         ([*["ab"] * 6, "-", *["cde"] * 3], ["5 more: layers.1 .. layers.5", "2 more: layers.8, layers.9"]),
         (["abcd", "abcd", "abcd", "abcde"], ["2 more: layers.1, layers.2"]),
+        (["abcdefgh", "abcdefgh"], ["1 more: layers.1"]),
         (["ab"], []),
         (["abcd", "efgh", "ijkl"], []),
     ],
 )
 def test_blocks_that_follow_each_other_are_repetitions(blocks, labels):
     assert boxes_of_repetitions(chain_of(*blocks).replace("f.-", "f.g").replace("%-", "%g")) == labels
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_blocks_repeat_behind_a_node_between_them_and_an_earlier_block():
+    text = chain_of("cdef", *["abcd"] * 3).replace("%a1 = f.a(%f0)", "%free = torch.neg(%f0)\n%a1 = f.a(%free)")
+
+    assert boxes_of_repetitions(text) == ["2 more: layers.2, layers.3"]
 
 
 @pytest.mark.usefixtures("folds_small_graphs")
@@ -270,6 +278,45 @@ def test_equal_edits_of_blocks_are_drawn_once():
     assert labels_of(edited, "unchanged") == ["unchanged: layers.0 .. layers.3", "unchanged: layers.16 .. layers.19"]
     opened = [cluster.label for cluster in edited.clusters if cluster.number in edited.opened(150)]
     assert opened == ["", "layers", "layers.4"]
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_the_second_of_two_equal_edits_is_in_a_box_that_stays_closed():
+    edited = picture_of(document(blocks(8)), document(blocks(8, changed=[3, 4])), title="")
+
+    _, layers, _ = tree(edited)
+    label = f"{TIMES}2, 1 more: layers.4"
+    assert layers[2:4] == [["layers.3", "a3", "b3", "c3"], [label, ["layers.4", "a4", "b4", "c4"]]]
+    (box,) = [cluster for cluster in edited.clusters if cluster.label == label]
+    assert (box.sort, box.path) == ("repeated", "layers")
+    assert box.number not in edited.opened(150)
+    assert labels_of(picture_of(document(blocks(8)), document(blocks(8, changed=[3])), title=""), "repeated") == []
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_equal_insertions_into_blocks_are_drawn_once():
+    plain = blocks(5)
+    lines = [
+        f"%n{line[2]} = torch.tan(%b{line[2]}) @ layers.{line[2]}\n{line.replace('(%b', '(%n')}"
+        if "sin" in line
+        else line
+        for line in plain.split("\n")
+    ]
+
+    for texts in ((plain, "\n".join(lines)), ("\n".join(lines), plain)):
+        label = f"{TIMES}5, 4 more: layers.1 .. layers.4"
+        assert labels_of(picture_of(*map(document, texts), title=""), "repeated") == [label]
+
+
+@pytest.mark.usefixtures("folds_small_graphs")
+def test_blocks_repeat_although_they_call_a_module_that_all_of_them_share():
+    calls = [
+        f"%a{n} = self.layers.{n}.fc(%{f'c{n - 1}' if n else 'x'}) @ layers.{n}\n%b{n} = self.act(%a{n}) @ layers.{n}\n"
+        f"%c{n} = torch.sin(%b{n}) @ layers.{n}"
+        for n in range(5)
+    ]
+
+    assert boxes_of_repetitions("\n".join(["%x = input x", *calls, "return %c4"])) == ["4 more: layers.1 .. layers.4"]
 
 
 def test_another_edit_of_a_block_keeps_the_block_apart():
@@ -598,6 +645,8 @@ def test_a_graph_of_40_nodes_is_folded(last, is_folded):
 
     assert len(picture.nodes) == 39 + is_folded
     assert bool(labels_of(picture, "repeated")) is is_folded
+    changed = picture_of(document(text), document(text.replace("%b6 = torch.exp", "%b6 = torch.log")), title="")
+    assert bool(labels_of(changed, "unchanged")) is is_folded
 
 
 @pytest.mark.parametrize(

@@ -48,3 +48,13 @@ def test_of_a_changed_node_only_the_facts_that_differ_are_told():
     )
 
     assert [line for line in found if line.startswith("~")] == ["~   %c  exp  <- %a", "~       args[1]: 1 -> nothing"]
+
+
+def test_a_text_of_more_than_60_characters_is_cut_in_the_middle():
+    def told(length: int) -> str:
+        text = f'"{"a" * (length - 2)}"'
+        (line,) = [each for each in lines(BEFORE, BEFORE.replace("%a, 1", f"%a, {text}")) if "args[1]" in each]
+        return line.removeprefix("~       args[1]: 1 -> ")
+
+    assert told(60) == f'"{"a" * 58}"'
+    assert len(told(61)) <= 60

@@ -289,3 +289,17 @@ def test_a_graph_without_nodes_is_an_empty_picture():
     placed = placement_of(drawn := picture_of(GraphDocument(()), title="net"), drawn.all_opened())
 
     assert (placed.width, placed.height, placed.boxes, placed.lines) == (24, 24, [], [])
+
+
+def test_inputs_that_nobody_reads_stand_beside_each_other_in_order():
+    drawn = picture(
+        "%x = input x\n%wide = input a_wide_name_of_an_input_that_nobody_reads\n%y = input y\n%z = input z\n"
+        "%a = torch.neg(%y)\n%b = torch.softmax(%a, dim=-1)\n%c = torch.exp(%a)\nreturn (%b, %c)"
+    )
+    placed = placement_of(drawn, drawn.all_opened())
+
+    assert (placed.width, placed.height) == (462.25, 222)
+    assert table(drawn, placed)[:8] == [
+        *("x: 12 12 25 24", "wide: 55 12 294 24", "y: 367 12 25 24", "z: 410 12 25 24", "a: 359.5 70 40 24"),
+        *("b: 265.25 128 127 24", "c: 410.25 128 40 24", "output: 348.5 186 62 24"),
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +15,15 @@ from torch import nn
 import fxcore
 from fixtures.quantized_tensors import WrappingTensor
 from fxcore.experimental.optimization import fuse
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence import bisection
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorTrace
 from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.run import RunSettings
+from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent, check_transform
@@ -184,10 +191,12 @@ def test_what_leads_to_the_first_difference_and_what_it_leads_to_is_told_with_it
 
 
 def test_operators_that_one_run_has_alone_are_told_where_they_ran():
-    told = statuses(failure_after(replace_third_tanh).path)
+    path = failure_after(replace_third_tanh).path
+    told = statuses(path)
 
     start = told.index(("only eager", "tanh"))
     assert told[start : start + 3] == [("only eager", "tanh"), ("only graph", "sigmoid"), ("first", "mul")]
+    assert [step.node for step in path[start : start + 3]] == ["", "tanh_2", "mul_2"]
 
 
 def test_the_errors_of_each_output_are_counted_by_size():
@@ -500,3 +509,114 @@ def test_the_place_where_two_runs_part_is_found_by_names_and_values(eager, graph
     found = bisection._first_divergence(trace_of(eager), trace_of(graph), OutputComparison(ToleranceRule()))
 
     assert (found and bisection._describe_place(found)) == words
+
+
+def with_place(traced: OperatorTrace, name: str) -> OperatorTrace:
+    """Say that all operators of a trace ran in a module of this name."""
+    return OperatorTrace([dataclasses.replace(each, module=name) for each in traced.events])
+
+
+@pytest.mark.parametrize(
+    ("eager", "graph", "words"),
+    [
+        ("a:1 p:5 b:2", "a:1 q:6 b:3", "where eager ran p and the graph ran q in module ours; seen first in b"),
+        ("a:1 b:2", "a:1 q:6 b:3", "where eager ran nothing and the graph ran q in module ours; seen first in b"),
+        ("a:1", "a:1 q:6", "where eager ran nothing and the graph ran q"),
+        ("a:1", "a:2", "at a in module ours"),
+    ],
+)
+def test_the_place_is_the_one_of_eager(eager, graph, words):
+    traces = with_place(trace_of(eager), "ours"), with_place(trace_of(graph), "theirs")
+    found = bisection._first_divergence(*traces, OutputComparison(ToleranceRule()))
+
+    assert found is not None
+    assert bisection._describe_place(found) == f"first parted {words}"
+
+
+def notes_on_calls(model: Any, graph: Any, *inputs: torch.Tensor, kind: str = "value") -> list[str]:
+    """Return the lines on two functions whose outputs differ."""
+    snapshot = Snapshot(model, graph)
+    settings = RunSettings(Arguments(inputs, {}), StateNames(snapshot.state_of(model)), snapshot, 0, False)
+    found = [Mismatch(kind, "output", "has other values")]
+    lines, path = bisection.notes_on_mismatch(
+        model, graph, settings, OutputComparison(ToleranceRule()), found, with_path=False
+    )
+    assert path == ()
+    return lines
+
+
+def fails_from(number: int, function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return the function with an error from one call on."""
+    counter = itertools.count(1)
+
+    def called(*args: torch.Tensor) -> torch.Tensor:
+        if next(counter) >= number:
+            raise ValueError("no more calls")
+        return function(*args)
+
+    return called
+
+
+@pytest.mark.parametrize(
+    ("model_fails", "graph_fails", "count"), [(1, 9, 0), (2, 9, 0), (9, 1, 0), (3, 9, 1), (9, 2, 1), (9, 9, 2)]
+)
+def test_a_run_that_fails_when_it_is_repeated_adds_nothing(model_fails, graph_fails, count):
+    def other(x):
+        return torch.sin(x + 1)
+
+    lines = notes_on_calls(fails_from(model_fails, torch.sin), fails_from(graph_fails, other), X)
+
+    assert len(lines) == count
+
+
+@pytest.mark.parametrize("kind", ["aliasing", "rng"])
+def test_differences_that_no_operator_returns_are_not_searched(kind):
+    assert notes_on_calls(torch.sin, torch.cos, X, kind=kind) == []
+
+
+@pytest.mark.parametrize(("count", "described"), [(2, 2), (3, 3), (4, 3)])
+def test_the_first_three_inputs_of_the_operator_are_described(count, described):
+    inputs = [torch.ones(1, 1)] * count
+
+    lines = notes_on_calls(lambda *each: torch.cat(each, 0), lambda *each: torch.cat(each, 1), *inputs)
+
+    ones = ", ".join(["float32[1, 1] in 1..1, mean 1"] * described)
+    assert lines[1:] == [f"its inputs agree exactly, so the error began there; its inputs in eager: {ones}"]
+
+
+def test_an_operator_without_inputs_is_described_without_any():
+    lines = notes_on_calls(lambda x: torch.full((1,), 1.0), lambda x: torch.full((1,), 2.0), X)
+
+    assert lines[1].endswith("its inputs in eager: none")
+
+
+def test_operators_that_the_graph_runs_at_the_end_have_their_way_alone():
+    torch.manual_seed(0)
+
+    def aside(x):
+        return torch.cos(x), torch.sin(x) * 2
+
+    def longer(x):
+        return torch.cos(x), torch.neg(torch.sin(x) * 2)
+
+    graph = fxcore.symbolic_trace(longer)
+    with pytest.raises(MismatchError) as caught:
+        fx_equivalence(aside, X, graph=graph)
+    path = record_of(NumericFailure, caught.value.report_data("test_net.py::test_net")).path
+
+    assert statuses(path) == [("agrees", "sin"), ("agrees", "mul"), ("only graph", "neg")]
+    assert (path[2].node, path[2].source, path[2].expected) == ("neg", "", "")
+    assert path[2].obtained.startswith("float32[2, 4] in")
+
+
+def test_operators_that_eager_runs_alone_have_their_place_and_values():
+    def longer(x):
+        return torch.neg(torch.sin(x))
+
+    with pytest.raises(MismatchError) as caught:
+        fx_equivalence(longer, X, graph=fxcore.symbolic_trace(lambda x: torch.sin(x)))
+    step = record_of(NumericFailure, caught.value.report_data("test_net.py::test_net")).path[-1]
+
+    assert (step.status, step.operator, step.node, step.obtained) == ("only eager", "neg", "", "")
+    assert "return torch.neg(torch.sin(x))" in step.source
+    assert step.expected.startswith("float32[2, 4] in")

@@ -162,9 +162,9 @@ class AsksForModes(nn.Module):
         return x * 1, [*modes, self.training, self.factor, torch.get_default_dtype()]
 
 
-def changed_to(words: str) -> tuple[list[object], AsksForModes]:
+def changed_to(words: str, *, training: bool = False) -> tuple[list[object], AsksForModes]:
     """Make the one change of these words; return the modes that a graph finds, and the model."""
-    model, graph, found = AsksForModes().eval(), AsksForModes().eval(), []
+    model, graph, found = AsksForModes().train(training), AsksForModes().train(training), []
     changes = [each for of_kind in changes_of(model, graph, EXAMPLE).values() for each in of_kind]
     (change,) = [each for each in changes if words in str(each)]
 
@@ -195,6 +195,38 @@ def test_a_mode_holds_for_the_call_and_is_put_back(words, modes):
     assert (model.training, model.factor) == (False, 2.0)
     assert torch.is_grad_enabled()
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_a_mode_of_the_call_leaves_the_mode_of_the_model():
+    found, _ = changed_to("the call has grad mode off", training=True)
+
+    assert found[:4] == [False, False, False, True]
+
+
+class Weighs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight
+
+
+def test_gradients_are_compared_on_request_alone():
+    detached = Other(lambda module, x: x * 1)
+
+    assert ChangedCall(EXAMPLE).check(Weighs(), detached) == "right"
+    with raises_here(MismatchError, match="gradient of weight exists in eager; the graph has no such parameter"):
+        ChangedCall(EXAMPLE, grads=True).check(Weighs(), detached)
+
+
+def counts_without_a_version(module, x):
+    module.seen.data.add_(1)
+    return x[:2] * 2
+
+
+def test_a_write_that_torch_does_not_count_is_compared():
+    assert ChangedCall(EXAMPLE).check(Halves(), Other(counts_without_a_version)) == "right"
 
 
 def test_model_graph_and_example_are_as_before():
@@ -414,6 +446,20 @@ def test_attributes_are_numbers_of_own_modules_and_training_flags_that_the_graph
     assert sorted(map(str, left)) == sorted(flags)
 
 
+@pytest.mark.parametrize(
+    ("tensor", "layouts"),
+    [
+        (X, ["contiguous", "reversed", "transposed", "offset", "sliced", "expanded"]),
+        (X[0], ["contiguous", "offset", "sliced", "expanded"]),
+        (X[0, 0], []),
+    ],
+)
+def test_a_tensor_takes_each_other_layout_of_its_dimensions(tensor, layouts):
+    words = [each for each in listed("tensor", tensor) if "layout" in each]
+
+    assert words == [f"input 0 has the layout {each!r}" for each in layouts]
+
+
 def test_an_empty_dimension_grows_by_zeros():
     empty = Arguments((torch.ones(0, 2),), {})
     sizes = changes_of(None, None, empty)["size"]
@@ -431,6 +477,7 @@ def test_an_empty_dimension_grows_by_zeros():
         (torch.int64, [torch.int32, torch.bool]),
         (True, [False, 1]),
         ("a", ["a_", "", None]),
+        (Kind.A, [Kind.B]),
         (object(), []),
     ],
 )

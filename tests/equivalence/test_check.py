@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings, strategies
@@ -10,9 +12,14 @@ from torch.overrides import TorchFunctionMode
 
 import fxcore
 from fxcore.state.snapshot import Snapshot
-from pytest_fxgraph.equivalence.check import code_is_stale
+from pytest_fxgraph.choices import CHECKS
+from pytest_fxgraph.equivalence import check
+from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall, code_is_stale
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, VacuousCheckError
 from pytest_fxgraph.functions import assert_equivalent
 
 
@@ -393,3 +400,256 @@ def test_a_part_of_an_input_that_one_run_replaces_is_told():
 def test_samples_are_a_whole_number_of_at_least_1(samples):
     with pytest.raises(ValueError, match="samples must be a whole number of at least 1, got "):
         FxEquivalence()(torch.relu, values(2), samples=samples)
+
+
+def new_check(*inputs, grads=False, samples=1, **options):
+    comparison = OutputComparison(ToleranceRule(), requires_grad=grads)
+    return EquivalenceCheck(Arguments(inputs, {}), comparison, samples, 0, grads, **options)
+
+
+def test_a_check_without_a_guard_restores_model_and_graph_as_well():
+    model, graph = Summing(), Summing()
+
+    new_check(values(4)).run(model, GraphCall(graph, graph), None)
+
+    assert model.total == graph.total == 0
+
+
+def test_the_graph_that_explanations_show_is_the_one_of_fxcore():
+    graph, other, call = graph_of(lambda x: x * 2), nn.Identity(), lambda x: x
+
+    assert GraphCall(graph, graph).shown() == GraphCall(graph, graph)
+    assert GraphCall(other, other, graph).shown() == GraphCall(graph, graph)
+    for own_call in (GraphCall(graph, call), GraphCall(other, call, graph)):
+        assert own_call.shown() is own_call
+
+
+class Counted(nn.Module):
+    """Adds to its buffer, seen by torch's version counter or not; fails from a value of the buffer on."""
+
+    def __init__(self, *, uncounted=0.0, counted=0.0, limit=9.0, factor=2.0):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+        self.uncounted, self.counted, self.limit, self.factor = uncounted, counted, limit, factor
+
+    def forward(self, x):
+        if self.total >= self.limit:
+            raise ValueError("too much")
+        if self.uncounted:
+            self.total.data.add_(self.uncounted)
+        if self.counted:
+            self.total.add_(self.counted)
+        return x * self.factor
+
+
+@pytest.fixture
+def runs_of(monkeypatch):
+    """Return a function that lists the runs of a check: which, whether versions are trusted, how often."""
+
+    def listed(model, graph, **options):
+        runs = []
+        run_model = check.run_model
+
+        def noted(call, root, settings):
+            name = "eager" if call is model else "graph"
+            twice = f" twice {settings.second_inputs}" if settings.second_call else ""
+            runs.append(f"{name} {'quick' if settings.trust_versions else 'whole'}{twice}")
+            return run_model(call, root, settings)
+
+        monkeypatch.setattr(check, "run_model", noted)
+        try:
+            new_check(values(4).abs(), explains=False, **options).run(model, GraphCall(graph, graph), None)
+        except MismatchError as error:
+            runs.append(error.mismatches[0].kind)
+        finally:
+            monkeypatch.setattr(check, "run_model", run_model)
+        return runs
+
+    return listed
+
+
+AGAIN = ["eager whole", "graph whole"]
+
+
+@pytest.mark.parametrize(
+    ("of_model", "of_graph", "runs"),
+    [
+        ({}, {}, ["eager quick", "graph whole"]),
+        ({}, {"factor": 3.0}, ["eager quick", "graph whole", *AGAIN, "value"]),
+        ({}, {"limit": 0.0}, ["eager quick", "graph whole", *AGAIN, "error"]),
+        (
+            {"uncounted": 1.0},
+            {"uncounted": 1.0},
+            ["eager quick", "graph whole", "eager whole", "graph whole twice others"],
+        ),
+        ({"uncounted": 1.0}, {}, ["eager quick", "graph whole", "eager whole", "graph whole twice others", "state"]),
+        ({"counted": 1.0}, {"counted": 1.0}, ["eager quick", "graph whole twice others"]),
+    ],
+)
+def test_all_parameters_are_read_after_the_second_run_unless_the_runs_differ(runs_of, of_model, of_graph, runs):
+    assert runs_of(Counted(**of_model), Counted(**of_graph)) == runs
+
+
+calls_of_keeps: list[int] = []
+
+
+def keeps(x):
+    calls_of_keeps.append(1)
+    return x * 2.0
+
+
+def test_both_are_called_twice_on_request_and_where_the_graph_may_keep_state(runs_of):
+    assert runs_of(Counted(), Counted(), second_call=True) == ["eager quick twice inner", "graph whole twice inner"]
+    assert runs_of(Counted(), keeps) == ["eager quick twice others", "graph whole twice others"]
+
+
+def test_all_parameters_are_read_after_both_runs_with_gradients(runs_of):
+    model, graph = nn.Linear(4, 4), nn.Linear(4, 4)
+    graph.load_state_dict(model.state_dict())
+
+    assert runs_of(model, graph, grads=True) == AGAIN
+
+
+def test_runs_that_agree_the_second_time_alone_do_not_agree():
+    factors = iter([3.0, 2.0, 2.0, 2.0])
+
+    with pytest.raises(MismatchError, match="output has other values"):
+        assert_equivalent(lambda x: x * 2.0, lambda x: x * next(factors), values(4))
+
+
+def test_no_more_than_two_calls_in_a_row_are_compared():
+    class Steps(nn.Module):
+        def __init__(self, most):
+            super().__init__()
+            self.register_buffer("steps", torch.zeros(()))
+            self.most = most
+
+        def forward(self, x):
+            self.steps.add_(1)
+            return x * self.steps.clamp(max=self.most)
+
+    assert_equivalent(Steps(2), Steps(3), values(4))
+    with pytest.raises(MismatchError, match="output of a second call"):
+        assert_equivalent(Steps(2), Steps(1), values(4))
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+def test_a_tolerance_for_a_path_that_is_not_compared_names_twelve_paths(name):
+    def many(x):
+        return [x * (number + 1) for number in range(12)]
+
+    with pytest.raises(ChoiceError) as caught:
+        assert_equivalent(many, many, values(4), **{name: {"loss": 0.1}})
+
+    paths = ", ".join(f"output[{number}]" for number in range(12))
+    assert str(caught.value) == (
+        "there is a tolerance for 'loss', and nothing is compared at a path that matches it; "
+        f"there are {paths} and 1 more"
+    )
+
+
+def shifts(x, y):
+    return x + torch.relu(y)
+
+
+def ignores(x, y):
+    return x * 1
+
+
+def test_an_input_that_the_graph_lost_is_a_mismatch_in_the_first_sample_of_a_strict_check(monkeypatch):
+    asked = []
+    unread = check.unread_inputs
+    monkeypatch.setattr(check, "unread_inputs", lambda *args: asked.append(1) or unread(*args))
+    inputs = values(4), -torch.ones(4)
+
+    new_check(*inputs).run(shifts, GraphCall(ignores, ignores), None)
+    assert not asked
+    new_check(*inputs, samples=3, strict_inputs=True).run(shifts, GraphCall(shifts, shifts), None)
+    assert len(asked) == 1
+    with pytest.raises(MismatchError, match="input 1"):
+        new_check(*inputs, strict_inputs=True).run(shifts, GraphCall(ignores, ignores), None)
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [({}, (1, 1)), ({"strict_inputs": True}, (1, 1)), ({"explains": False}, (0, 0))],
+)
+def test_a_lost_input_and_the_place_are_told_once(options, count):
+    with pytest.raises(MismatchError) as caught:
+        new_check(values(4), torch.ones(4), **options).run(shifts, GraphCall(ignores, ignores), None)
+
+    lines = caught.value.section.splitlines()
+    told = [sum("input 1" in line for line in lines), sum("first parted" in line for line in lines)]
+    assert tuple(told) == count
+
+
+def test_the_place_comes_before_hooks_and_inputs_of_the_operator_after_them():
+    model, graph = nn.Softmax(0), nn.Softmax(1)
+    model.register_forward_hook(lambda module, args, output: None)
+
+    with pytest.raises(MismatchError) as caught:
+        new_check(values(2, 4)).run(model, GraphCall(graph, graph), None)
+
+    place, hooks, inputs = caught.value.section.splitlines()[-3:]
+    assert place.startswith("first parted")
+    assert hooks.startswith("the model itself has forward hooks")
+    assert "its inputs in eager: float32[2, 4]" in inputs
+
+
+@pytest.mark.parametrize("register", ["register_forward_hook", "register_forward_pre_hook", None])
+def test_forward_hooks_of_the_model_are_a_possible_cause(register):
+    model, graph = nn.Tanh(), nn.Sigmoid()
+    if register:
+        getattr(model, register)(lambda *args: None)
+
+    for eager in (model, torch.tanh):
+        with pytest.raises(MismatchError) as caught:
+            new_check(values(4)).run(eager, GraphCall(graph, graph), None)
+        assert ("the model itself has forward hooks" in caught.value.section) == (eager is model and bool(register))
+
+
+@pytest.mark.parametrize(
+    ("checks", "fp64_reference", "options"),
+    [
+        (CHECKS, False, {"checks": None, "fp64_reference": None}),
+        (CHECKS, True, {"checks": None, "fp64_reference": True}),
+        (("dtype", "values"), False, {"checks": ("values", "dtype"), "fp64_reference": None}),
+    ],
+)
+def test_the_script_of_a_mismatch_gets_its_first_line_and_the_options_that_differ(checks, fp64_reference, options):
+    written = []
+    folder = SimpleNamespace(write=lambda *args: written.append(args))
+    comparison = OutputComparison(ToleranceRule(rtol=0.5), checks=frozenset(checks))
+    tested = EquivalenceCheck(
+        Arguments((values(4),), {}), comparison, 1, 0, False, fp64_reference=fp64_reference, reproduction=folder
+    )
+
+    with pytest.raises(MismatchError):
+        tested.run(torch.tanh, GraphCall(torch.cosh, torch.cosh), None)
+
+    ((headline, *_, given, _expected, _mismatches),) = written
+    assert headline.startswith("eager and graph differ: output has other values in the graph than in eager")
+    assert "\n" not in headline
+    assert given == {"rtol": 0.5, "atol": None, "sqnr": None, "cosine": None, **options}
+
+
+class Undifferentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError("no derivative")
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (Undifferentiable.apply, r"the backward of the model itself raised .* cannot be differentiated .* drop grads="),
+        (lambda x, y: x, r"the forward of the model itself raised .*; check that the inputs fit the model"),
+    ],
+)
+def test_a_model_that_fails_is_told_with_the_remedy_of_the_step(function, words):
+    with pytest.raises(EagerError, match=words):
+        new_check(values(4), grads=True).run(function, GraphCall(function, function), None)

@@ -21,7 +21,7 @@ from pytest_fxgraph.equivalence.exported_call import (
     with_graph_module,
 )
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.errors import MismatchError, SubjectError
 
 
@@ -305,3 +305,23 @@ def test_a_signature_follows_the_names_of_a_changed_graph():
         ({"value": 3}, None),
     ]
     assert [each.arg.name for each in signature.input_specs] == ["p_w", "x"]
+
+
+@pytest.mark.parametrize(
+    ("names", "count", "lifted"),
+    [
+        (["p_weight", "b_mean", "x"], 1, ["p_weight", "b_mean"]),
+        (["p_weight", "x"], 2, []),
+        (["p_weight"], 1, []),
+        (["x", "p_weight"], 1, []),
+        (["x", "y"], 1, []),
+    ],
+)
+def test_the_first_inputs_hold_lifted_state_if_there_are_more_than_the_caller_gives(names, count, lifted):
+    graph = torch.fx.Graph()
+    graph.output(tuple(graph.placeholder(name) for name in names))
+    made = torch.fx.GraphModule({}, graph)
+
+    assert lifted_inputs(made, Arguments((torch.ones(1),) * count, {})) == lifted
+    assert lifted_inputs(made, Arguments((torch.ones(1),) * (count - 1), {"x": torch.ones(1)})) == lifted
+    assert lifted_inputs(made.forward, Arguments((), {})) == []

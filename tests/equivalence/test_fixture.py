@@ -499,3 +499,40 @@ def test_an_interpreter_takes_only_arguments_that_its_graph_has():
 def test_a_tolerance_for_a_path_that_nothing_has_is_refused(fx_equivalence, option):
     with pytest.raises(ChoiceError, match="there is a tolerance for 'outptu', and nothing is compared at a path"):
         fx_equivalence(torch.nn.ReLU(), torch.randn(2), **{option: {"outptu": 0.1}})
+
+
+class ByMode(nn.Module):
+    def forward(self, x):
+        return x * (3 if self.training else 2)
+
+
+@pytest.mark.parametrize(("before", "mode"), [(True, "eval"), (False, "train"), (True, "train"), (False, "eval")])
+def test_the_model_runs_in_the_mode_of_the_check_or_in_its_own(before, mode):
+    model = ByMode().train(before)
+    graphs = {True: fxcore.symbolic_trace(lambda x: x * 3), False: fxcore.symbolic_trace(lambda x: x * 2)}
+
+    FxEquivalence()(model, torch.ones(2), graph=graphs[mode == "train"], modes=mode)
+    FxEquivalence().assert_equivalent(model, graphs[before], torch.ones(2), None, {})
+
+    assert model.training is before
+
+
+def test_a_lazy_model_and_a_branch_on_sizes_are_traced_with_the_inputs():
+    def halved(x):
+        return x[: len(x) // 2] if len(x) > 1 else x + 1
+
+    assert isinstance(FxEquivalence()(nn.LazyLinear(2), torch.ones(2, 3)), fxcore.GraphModule)
+    assert isinstance(FxEquivalence()(halved, torch.ones(4)), fxcore.GraphModule)
+
+
+def test_a_graph_module_of_torch_keeps_its_nodes_and_a_function_is_traced():
+    made = torch.fx.symbolic_trace(nn.ReLU())
+    for node in made.graph.nodes:
+        node.name = f"own_{node.name}"
+    made.recompile()
+
+    graph = FxEquivalence()(made, torch.ones(2))
+    traced = FxEquivalence()(nn.ReLU(), torch.ones(2), graph=lambda x: x.relu())
+
+    assert [node.name for node in graph.graph.nodes][1:2] == ["own_relu"]
+    assert [node.target for node in traced.graph.nodes] == ["x", "relu", "output"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import subprocess
 import sys
 from typing import Any
@@ -13,8 +14,12 @@ from torch import nn
 
 import fxcore
 from fixtures.transform_models import Arithmetic, ConvBnRelu, Mlp, Unused, image, matrix
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.input_use import InputUse
+from pytest_fxgraph.equivalence.input_use import InputUse, inputs_used, unread_inputs
+from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.run import RunSettings
+from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent
 from pytest_fxgraph.transform.fixture import FxTransform
@@ -211,6 +216,65 @@ def test_right_graphs_pass(model, inputs, grads):
 
     FxEquivalence()(made, inputs, modes=("eval", "train"), grads=grads, strict_inputs=True)
     FxEquivalence(strict_inputs=True)(made, inputs)
+
+
+def test_a_tensor_that_an_operator_takes_by_name_alone_is_read():
+    def eager(x, order):
+        return torch.searchsorted(x, torch.zeros(2), sorter=order)
+
+    inputs = torch.tensor([-2.0, -1.0, 1.0]), torch.arange(3)
+    with pytest.raises(MismatchError, match=r"input 1 is read by eager \(searchsorted\)"):
+        assert_equivalent(eager, lambda x, order: torch.searchsorted(x, torch.zeros(2)), inputs, strict_inputs=True)
+
+
+def called(*calls: tuple[Any, tuple[str, ...]]) -> fxcore.GraphModule:
+    """Return a graph of x * 2 with further calls of functions on its inputs `x` and `scale`."""
+    graph = fxcore.Graph()
+    inputs = {name: graph.placeholder(name) for name in ("x", "scale")}
+    for function, names in calls:
+        graph.call_function(function, tuple(inputs[name] for name in names))
+    graph.output(graph.call_function(torch.mul, (inputs["x"], 2.0)))
+    return fxcore.GraphModule({}, graph)
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_lost"),
+    [((), True), (((operator.add, ("scale", "scale")),), True), (((torch._assert, ("scale", "x")),), False)],
+    ids=["without", "in an operator without a reader", "in an operator with an effect"],
+)
+def test_a_number_is_lost_that_no_result_and_no_effect_of_the_graph_depends_on(calls, is_lost):
+    graph = called(*calls)
+    found = [each.where for each in unread_inputs(Scaling(), graph, graph, settings_of(Scaling(), X, 2.0))]
+
+    assert found == ["input 1"] * is_lost
+
+
+def settings_of(model: nn.Module, *inputs: Any) -> RunSettings:
+    guard = Snapshot(model)
+    return RunSettings(Arguments(inputs, {}), StateNames(guard.state_of(model)), guard, 0, False)
+
+
+class Masks(nn.Module):
+    def __init__(self, fails: bool) -> None:
+        super().__init__()
+        self.fails = fails
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if self.fails:
+            raise ValueError("no")
+        return x * mask
+
+
+@pytest.mark.parametrize(("eager_fails", "graph_fails"), [(True, False), (False, True)])
+def test_a_run_that_fails_tells_of_no_input(eager_fails, graph_fails):
+    model, graph = Masks(eager_fails), Masks(graph_fails)
+    settings = settings_of(model, X, MASK)
+    settings.guard.include(graph)
+
+    assert [*unread_inputs(model, graph, graph, settings)] == []
+    for each in (model, graph):
+        used = inputs_used(each, each, settings)
+        assert used == (None if each.fails else {"input 0": "mul", "input 1": "mul"})
 
 
 @pytest.mark.slow

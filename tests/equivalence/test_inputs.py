@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from pytest_fxgraph.equivalence.inputs import arguments_of, copy_arguments, fresh_sample
+from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of, copy_arguments, fresh_sample
 
 
 def test_a_sample_keeps_shape_stride_dtype_and_what_is_no_tensor():
@@ -229,3 +229,49 @@ def test_inner_values_keep_away_from_the_ends():
     (inner,) = fresh_sample(arguments_of(x), 0, is_inner=True).args
 
     assert -2 <= inner.min() < inner.max() <= 2
+
+
+def test_copies_have_leaves_on_request_alone():
+    given = Arguments((torch.ones(2), torch.ones(2).long()), {})
+
+    assert copy_arguments(given).leaves == {}
+    assert [*copy_arguments(given, with_gradients=True).leaves] == ["input 0"]
+
+
+def test_tensors_without_values_of_their_own_are_passed_over():
+    given = torch.eye(2).to_sparse(), torch.ones(2, device="meta"), torch.ones(0, 2), torch.arange(40.0)
+
+    sparse, meta, empty, plain = fresh_sample(Arguments(given, {}), 1).args
+
+    assert torch.equal(sparse.to_dense(), torch.eye(2))
+    assert (meta.device.type, meta.shape, empty.shape) == ("meta", (2,), (0, 2))
+    assert not torch.equal(plain, given[3])
+
+
+def test_whole_numbers_are_drawn_up_to_the_largest():
+    given = Arguments((torch.tensor([3, 5, 4]),), {})
+
+    drawn = torch.cat([fresh_sample(given, seed).args[0] for seed in range(20)])
+
+    assert set(drawn.tolist()) == {3, 4, 5}
+
+
+@pytest.mark.parametrize("others", [[], [0, 1], [-(2**63)] * 20])
+def test_the_largest_number_of_64_bits_is_drawn_too(others):
+    largest = 2**63 - 1
+    given = Arguments((torch.tensor([*others, *[largest] * 3]),), {})
+
+    (drawn,) = fresh_sample(given, 0).args
+
+    least = min(others, default=largest)
+    assert all(least <= each <= largest for each in drawn.tolist())
+    assert bool(others) or drawn.tolist() == [largest] * 3
+    assert len(others) < 20 or {least, largest, 0} <= {*drawn.tolist()}
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 2.0), (-2.0, 0.0), (-1.5, 1.5)])
+def test_both_zeros_are_among_the_values_of_a_range_that_holds_them(low, high):
+    (drawn,) = fresh_sample(Arguments((torch.linspace(low, high, 100),), {}), 0).args
+
+    zeros = drawn[drawn == 0]
+    assert {*zeros.signbit().tolist()} == {True, False}

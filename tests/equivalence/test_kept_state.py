@@ -270,6 +270,17 @@ def with_a_keyword_list(x, *, calls=[]):  # noqa: B006  the point of the test
     return x * len(calls)
 
 
+def halves(x):
+    return halves(x[: len(x) // 2]) if len(x) > 1 else Kind(x)
+
+
+class Kind:
+    """Is made by a function."""
+
+    def __init__(self, x):
+        self.x = x
+
+
 class WithoutState:
     """Has methods of the class."""
 
@@ -305,6 +316,7 @@ def unfilled():
     ("function", "expected"),
     [
         (scaled, False),
+        (halves, False),
         (unfilled(), False),
         (lambda x: scaled(x), False),
         (torch.relu, False),
@@ -357,3 +369,32 @@ def test_a_variable_that_is_not_assigned_yet_keeps_nothing():
         return is_kept, may_keep_state(call, call), later
 
     assert outer()[:2] == (False, False)
+
+
+class Noting(nn.Module):
+    def forward(self, x):
+        CALLS.append(x)
+        return x
+
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        (Plain(), False),
+        (Noting(), True),
+        (nn.Sequential(Plain(), Plain(), Noting()), True),
+        (nn.Sequential(Plain(), nn.Linear(1, 1)), False),
+        (calling_double(counted_once()), True),
+        (fxcore.symbolic_trace(Plain()), False),
+        (nn.Sequential(calling_double(counted_once())), True),
+        (torch.jit.script(Plain()), False),
+    ],
+    ids=["plain", "noting", "parts", "plain parts", "graph", "plain graph", "graph in a part", "scripted"],
+)
+def test_modules_keep_state_if_a_forward_or_a_function_of_a_graph_does(root, expected):
+    assert may_keep_state(root, root) is expected

@@ -124,6 +124,37 @@ def test_the_events_of_a_graph_have_the_nodes_and_their_places():
         ("exp", "exp", "inner"),
         ("add", "add", ""),
     ]
+    assert {event.source for event in recorder.trace.events} == {None}
+
+
+def test_the_events_of_a_graph_have_the_lines_of_its_nodes():
+    graph_module = fxcore.symbolic_trace(Net())
+    for node in graph_module.graph.nodes:
+        node.meta["stack_trace"] = f'  File "/models/net.py", line 7, in forward\n    {node.name} = of(x)\n'
+    recorder = OperatorRecorder(graph_module)
+
+    with recorder:
+        RecordingInterpreter(graph_module, recorder).run(ONES)
+
+    assert [event.source for event in recorder.trace.events] == [
+        f"net.py:7: {name} = of(x)" for name in ("relu", "exp", "add")
+    ]
+
+
+class Layered(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.ReLU())
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def test_an_operator_of_a_layer_of_torch_has_the_line_of_the_user_that_called_it():
+    (event,) = recorded(Layered(), ONES).events
+
+    assert event.module == "layers.0"
+    assert event.source.partition(": ")[2] == "return self.layers(x)"
 
 
 def test_a_called_module_of_a_graph_is_the_module_of_its_events():

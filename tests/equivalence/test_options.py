@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.options import CheckDefaults
@@ -99,3 +100,34 @@ def test_a_truth_value_is_no_number_of_tries(tries):
 def test_a_search_without_seconds_is_refused():
     with pytest.raises(ValueError, match="search_seconds must be a number above 0"):
         CheckDefaults().search_budget({"search": 5, "search_seconds": 0}, 1)
+
+
+@pytest.mark.parametrize(
+    ("test", "call", "seconds", "values"),
+    [
+        ({}, {}, 60, "all"),
+        ({"search_seconds": 3.0, "search_values": "finite"}, {}, 3.0, "finite"),
+        ({"search_seconds": 3.0}, {"search_seconds": 5.0, "search_values": "finite"}, 5.0, "finite"),
+        ({"search_values": None}, {"search_values": "all"}, 60, "all"),
+        ({"search_values": None}, {}, 60, "all"),
+    ],
+)
+def test_a_search_has_seconds_and_values(test, call, seconds, values):
+    budget = CheckDefaults(**test).search_budget({"search": 2, **call}, 3)
+
+    assert (budget.seconds, budget.values, budget.parts) == (seconds, values, 3)
+
+
+def test_a_check_without_options_has_one_sample_and_no_gradients():
+    made = check({})
+
+    assert (made.samples, made.grads, made.seed, made.tells_path, made.strict_inputs) == (1, False, 0, False, False)
+    assert (made.comparison.requires_grad, made.allow_vacuous, made.fp64_reference) == (False, False, False)
+    assert CheckDefaults(tells_path=True).new_check(ARGUMENTS, {}).tells_path is True
+
+
+def test_all_checks_of_a_session_share_its_memory():
+    pool = BufferPool()
+
+    assert CheckDefaults(buffer_pool=pool)._buffer_pool is pool
+    assert isinstance(CheckDefaults()._buffer_pool, BufferPool)

@@ -170,3 +170,33 @@ def test_a_wrong_transform_of_a_lazy_model_is_found():
 
     with pytest.raises(AssertionError, match="eager ran relu and the graph ran nothing"):
         FxTransform()(bypassed, nn.Sequential(nn.LazyLinear(8), nn.ReLU()), matrix())
+
+
+class Exported(nn.Linear):
+    """Has a train() of its own, as torch's quantization gives one to an exported model, and notes its calls."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+        self.calls = []
+        self.train = self._rewrite
+
+    def _rewrite(self, mode: bool = True) -> nn.Module:
+        self.calls.append(mode)
+        self._exported_training = mode
+        return self
+
+
+def test_an_exported_model_is_moved_back_to_the_mode_that_it_had():
+    model, plain = Exported(), nn.Linear(1, 1)
+
+    with training_kept(nn.Sequential(model, plain)):
+        model.train()
+        plain.eval()
+    with training_kept(model):
+        pass
+
+    assert (model.calls, plain.training) == ([True, False], True)
+    model.train()
+    with training_kept(model):
+        model.train(False)
+    assert model.calls == [True, False, True, False, True]

@@ -391,6 +391,10 @@ OTHER = "has other values in the ranks than in eager before the first call: buil
         (WHOLE, [None, WHOLE], []),
         (torch.arange(10.0).reshape(5, 2), [torch.arange(2.0, 10.0).reshape(4, 2), torch.arange(2.0)[None]], []),
         (WHOLE * 0, [WHOLE[:2] * 0, WHOLE[2:] * 0], []),  # both parts are alike
+        (WHOLE, [WHOLE[:2], WHOLE], []),
+        (WHOLE, [WHOLE, WHOLE[:2]], []),
+        (WHOLE[:1], [WHOLE[:1], WHOLE[:1]], []),
+        (WHOLE * 0, [None, WHOLE[:2] * 0], ["w (rank 0) has its elements 2 to 3 of dimension 0 on no rank"]),
         (torch.tensor(3.0), [torch.tensor(3.0)] * 2, []),
         (WHOLE, [WHOLE[:2], WHOLE[:2]], ["w (rank 0) has its elements 2 to 3 of dimension 0 on no rank"]),
         (WHOLE, [WHOLE[:1], WHOLE[1:3]], ["w (rank 0) has its elements 3 of dimension 0 on no rank"]),
@@ -576,6 +580,35 @@ def test_dropout_draws_anew_for_other_values(told, own_seed, batch, probability,
     assert found == [f"dropout 1 of 1 (rank 1) {each}" for each in words]
 
 
+def test_draws_are_compared_where_no_rank_has_a_zero(told):
+    x = WIDE.clone()
+    x[1], x[18] = 0, 0  # of rank 0 and of rank 1
+
+    found = told(nn.Dropout(0.5), x, lambda rank: SeededDropout(7), batch=True, modes=("train",))
+
+    assert [each.split(":")[0] for each in found] == [
+        "dropout 1 of 1 (rank 1) drops the same elements as on rank 0 of different values"
+    ]
+
+
+@pytest.mark.parametrize(("rows", "count"), [(4, 0), (6, 1)])
+def test_few_draws_agree_by_chance(told, rows, count):
+    """16 draws agree with a chance above one in a million, and 24 with a smaller one."""
+    found = told(nn.Dropout(0.5), WIDE[: 2 * rows], lambda rank: SeededDropout(7), batch=True, modes=("train",))
+
+    assert len(found) == count
+
+
+class SeededDropout(nn.Dropout):
+    def __init__(self, seed):
+        super().__init__(0.5)
+        self.seed = seed
+
+    def forward(self, x):
+        torch.manual_seed(self.seed)
+        return super().forward(x)
+
+
 def test_draws_of_other_shapes_are_not_compared(told):
     class Drops(nn.Module):
         def __init__(self, width):
@@ -588,6 +621,23 @@ def test_draws_of_other_shapes_are_not_compared(told):
 
     assert told(Drops(1), WIDE, lambda rank: Drops(1 + 2 * rank), modes="train") == []
 
+    class DropsOtherElements(Drops):
+        def forward(self, x):
+            torch.manual_seed(self.width)
+            return super().forward(x)
+
+    class Wide(Drops):
+        def forward(self, x):
+            torch.manual_seed(7)
+            F.dropout(x[:, :3], 0.5, self.training)
+            return x + 1
+
+    ranks = [DropsOtherElements(3), Drops(1), Wide(3)]
+    found = told(Drops(1), WIDE, lambda rank: ranks[rank], ranks=3, modes="train")
+    assert [each.split(" of equal")[0] for each in found] == [
+        "dropout 1 of 1 (rank 2) drops other elements than on rank 0"
+    ]
+
 
 def test_without_training_no_draws_are_compared(told):
     class Drops(nn.Module):
@@ -599,6 +649,7 @@ def test_without_training_no_draws_are_compared(told):
 
 def test_a_lone_dimension_may_be_the_batch(told):
     assert told(lambda x: x * 2, WIDE[:, 0], lambda rank: lambda x: x * 2, batch=True) == []
+    assert told(lambda x: x.sum(1), WIDE, lambda rank: lambda x: x.sum(1), batch=True) == []
 
 
 def test_each_sample_has_values_of_its_own_and_the_first_those_of_the_test(told):

@@ -97,6 +97,7 @@ def test_dropout_is_left_out_of_a_training_step_and_recorded_beside_it():
         (lambda x: F.dropout(x, 0.25), 0.25),
         (lambda x: F.dropout(input=x, p=0.75), 0.75),
         (lambda x: torch.dropout(x, 0.25, True), 0.25),
+        (lambda x: torch.dropout(x, 0.25, train=True), 0.25),
     ],
 )
 def test_each_call_of_dropout_is_recorded_with_its_probability(call, probability):

@@ -8,9 +8,14 @@ import pytest
 import torch
 
 import fxcore
+from fxcore.state.held_state import HeldState
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
+from pytest_fxgraph.equivalence.run import InterpreterCall, RunSettings
+from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.errors import MismatchError
 
 
@@ -67,6 +72,13 @@ def test_a_second_mismatch_of_a_test_has_a_folder_of_its_own(tmp_path):
 
     first, second = sorted(path.name for path in tmp_path.iterdir())
     assert second == f"{first}-2"
+
+
+def test_a_later_run_writes_over_the_script_of_an_earlier_one(tmp_path):
+    first, second = (script_of(tmp_path, seed=seed) for seed in (7, 8))
+
+    assert "seed=7" in first
+    assert "seed=8" in second
 
 
 def test_the_script_runs_in_inference_mode_as_the_test_did(tmp_path):
@@ -134,3 +146,68 @@ def test_a_mismatch_that_no_script_shows_has_none(tmp_path):
 
     assert (written, code) == (None, None)
     assert [*tmp_path.iterdir()] == []
+
+
+def test_the_folder_is_named_by_the_end_of_the_test_and_made_with_its_parents(tmp_path):
+    equivalence = FxEquivalence(reproduction=ReproductionFolder(tmp_path / "a" / "b", "-" + "x" * 60 + "y[é]" * 20))
+    with pytest.raises(MismatchError):
+        equivalence(relu, torch.ones(2), graph=wrong_graph())
+    (folder,) = (tmp_path / "a" / "b").iterdir()
+
+    name, _, digest = folder.name.rpartition("-")
+    assert name == ("x" * 60 + "y-" * 20)[-80:].strip("-")
+    assert len(digest) == 8
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (relu, "the model, what the graph reads, and the inputs"),
+        (lambda x: torch.relu(x), "what the model returned: the model itself could not be pickled"),
+    ],
+)
+def test_a_script_tells_what_its_state_holds(tmp_path, model, words):
+    equivalence = FxEquivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+    with pytest.raises(MismatchError):
+        equivalence(model, torch.ones(2), graph=wrong_graph())
+    (script,) = tmp_path.glob("*/repro.py")
+
+    assert words in " ".join(script.read_text().split())
+
+
+def test_a_script_has_the_attributes_that_the_graph_reads_and_the_imports_of_its_code(tmp_path):
+    graph = fxcore.Graph()
+    shifted = graph.call_function(torch.add, (graph.placeholder("x"), graph.get_attr("offset")))
+    graph.output(graph.call_function(torch.clamp, (shifted, -float("inf"), float("inf"))))
+    module = fxcore.GraphModule({"offset": torch.ones(2)}, graph)
+    module.offset, module.other = torch.ones(2), "not read"
+    vars(module)["offset"] = vars(module)["_buffers"].pop("offset")
+    equivalence = FxEquivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+    with pytest.raises(MismatchError):
+        equivalence(relu, torch.ones(2), graph=module)
+    (script,) = tmp_path.glob("*/repro.py")
+
+    read = torch.load(script.with_name("state.pt"), weights_only=False)["graph"]
+    assert torch.equal(read["offset"], torch.ones(2))
+    assert "other" not in read
+    assert "from math import inf\n" in script.read_text()
+
+
+class Backwards(fxcore.Interpreter):
+    """Runs a graph, and returns the negative of its output."""
+
+    def run(self, *args, **kwargs):
+        return -super().run(*args, **kwargs)
+
+
+def test_a_script_runs_the_interpreter_with_inputs_by_name(tmp_path):
+    graph = fxcore.symbolic_trace(lambda x, scale=2: torch.relu(x) * scale)
+    settings = RunSettings(Arguments((torch.ones(2),), {}), StateNames(HeldState()), Snapshot(), 0, False)
+    folder = ReproductionFolder(tmp_path, "test_x.py::test_x")
+    call = InterpreterCall(Backwards, graph)
+
+    folder.write("words", relu, graph, call, settings, {}, None, [Mismatch("value", "output", "is off")])
+    (script,) = tmp_path.glob("*/repro.py")
+
+    assert "return Backwards(self.graph_module).run(" in script.read_text()
+    assert "for name in ['x', 'scale'] if name in kwargs" in script.read_text()

@@ -244,3 +244,16 @@ def test_a_difference_of_the_first_call_hides_the_second():
 
     assert len(told(*runs)) == 1
     assert told(*runs)[0].startswith("value: output ")
+
+
+def test_state_is_compared_where_it_is_among_the_checks():
+    changed = StateAfter(
+        frozenset({"b"}), {"b": StateTensor("b", "buffer", torch.ones(2))}, {"b": ("buffer b", ["is frozen"])}
+    )
+    known = replace(NO_STATE, known=frozenset({"b"}))
+
+    assert told(run(state=changed), run(state=known)) == [
+        "state: buffer b was changed by eager, not by the graph",
+        "state: buffer b is frozen, after eager's call, not after the graph's",
+    ]
+    assert told(run(state=changed), run(state=known), without("state")) == []

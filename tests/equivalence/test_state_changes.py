@@ -8,8 +8,9 @@ from torch import nn
 
 import fxcore
 from fxcore.state.held_state import HeldState, StateTensor
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, compare_state
+from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, compare_state, state_after
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent
@@ -115,3 +116,51 @@ def test_a_tensor_has_its_first_name_in_the_model_and_else_the_name_of_its_pair(
     assert names.name(StateTensor("own", "parameter", torch.ones(1))) == "own"
     assert names.holds(StateTensor("copy", "parameter", model.first))
     assert not names.holds(StateTensor("first", "parameter", torch.ones(1)))
+
+
+class Holding(nn.Module):
+    """Holds tensors as a buffer, an attribute and in a list; all are [1, 2]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.tensor([1.0, 2.0]))
+        self.plain, self.parts = torch.tensor([1.0, 2.0]), [torch.tensor([1.0, 2.0])]
+
+
+def replaced(module, name):
+    setattr(module, name, torch.tensor([5.0, 6.0]))
+
+
+def resized(module):
+    module.total.add_(1)
+    module.total.untyped_storage().resize_(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (lambda module: None, {}),
+        (lambda module: module.total.add_(1), {"total": [2, 3]}),
+        (lambda module: module.plain.add_(1), {"plain": [2, 3]}),
+        (lambda module: module.parts[0].add_(1), {"parts[0]": [2, 3]}),
+        (lambda module: replaced(module, "total"), {"total": [5, 6]}),
+        (lambda module: replaced(module, "plain"), {}),  # a check of other attributes tells of these
+        (lambda module: module.parts.__setitem__(0, torch.zeros(2)), {}),
+        (lambda module: delattr(module, "total"), {}),
+        (resized, {"total": []}),
+    ],
+    ids=["none", "buffer", "attribute", "part", "new buffer", "new attribute", "new part", "no buffer", "no memory"],
+)
+def test_the_changes_of_a_call_are_copies_of_written_tensors_and_new_buffers(change, changed):
+    module = Holding()
+    snapshot = Snapshot(module)
+    names = StateNames(snapshot.state_of(module))
+
+    change(module)
+    findings = snapshot.compare()
+    after = state_after(snapshot, module, findings, snapshot.state_now(module, findings), names)
+    snapshot.restore()
+
+    assert {name: state.tensor.tolist() for name, state in after.changed.items()} == changed
+    assert after.known == {"total", "plain", "parts[0]"}
+    assert module.total.tolist() == module.plain.tolist() == module.parts[0].tolist() == [1, 2]

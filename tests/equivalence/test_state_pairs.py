@@ -11,6 +11,7 @@ from torch import nn
 import fxcore
 from fxcore.passes.split_module import split_module
 from fxcore.state.held_state import HeldState, StateTensor
+from pytest_fxgraph.equivalence import state_pairs
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunResult, SecondOutput
@@ -333,3 +334,34 @@ def test_tensors_without_plain_values_are_paired_by_their_shape_and_type(make):
 )
 def test_as_many_paths_as_possible_get_a_name(candidates, pairs):
     assert _matching({path: [*names] for path, names in candidates.items()}) == pairs
+
+
+def test_alike_tensors_have_the_same_bits_and_the_same_form():
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    model = {"a": torch.arange(9.0), "b": torch.arange(9.0) * torch.tensor([1.0] * 8 + [2.0]), "c": nested}
+    graph = {"x": torch.arange(9.0), "y": torch.arange(9.0).reshape(3, 3), "z": nested.clone()}
+
+    assert state_pairs._alike(graph, model) == {"x": ["a"], "y": [], "z": ["c"]}
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "are_same"),
+    [
+        (None, None, True),
+        (None, torch.ones(2), False),
+        (torch.ones(2), None, False),
+        (torch.ones(2), torch.ones(2), True),
+        (torch.ones(2), torch.zeros(2), False),
+        (torch.ones(2, 2), torch.ones(2, 2).t().contiguous().t(), True),
+    ],
+)
+def test_a_tensor_that_one_run_lacks_is_another_one(expected, obtained, are_same):
+    assert state_pairs._are_same(expected, obtained, OutputComparison(ToleranceRule())) == are_same
+
+
+def test_outputs_are_found_by_the_state_that_they_share():
+    sharing = {"output[0]": [("weight", False), ("total", True)], "output[1]": [("total", True)], "output[2]": []}
+
+    assert state_pairs._outputs_with(sharing, "total") == {"output[0]", "output[1]"}
+    assert state_pairs._outputs_with(sharing, "weight") == {"output[0]"}
+    assert state_pairs._outputs_with(sharing, "other") == set()

@@ -62,6 +62,7 @@ def test_a_scale_takes_the_place_of_the_magnitude_and_of_the_gradients():
 def test_what_is_not_finite_has_no_say_in_the_magnitude():
     assert largest_magnitude([torch.tensor([math.nan, 3.0, -math.inf]), torch.tensor([-4.0])]) == 4.0
     assert largest_magnitude([torch.tensor([math.nan])]) == 0.0
+    assert largest_magnitude([torch.tensor([3e38 + 3e38j])]) == pytest.approx(3e38 * math.sqrt(2))
     assert largest_magnitude([]) == largest_magnitude([torch.empty(0), torch.tensor([7])]) == 0.0
     assert largest_magnitude([torch.ones(1, device="meta")]) == 0.0
     assert largest_magnitude([torch.tensor([math.nan, -3.0]).bfloat16(), torch.tensor([2.0])]) == 3.0

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
-from fxcore._symbolic_trace import is_fx_symbolic_tracing
+from fxcore._symbolic_trace import _Patcher, is_fx_symbolic_tracing
 from fxcore.errors import ExampleError, TraceError
 
 
@@ -98,3 +98,56 @@ def test_a_trace_that_compiles_is_no_symbolic_trace(monkeypatch):
 
     assert answers == [True, False]
     assert not is_fx_symbolic_tracing()
+
+
+def test_constants_of_a_trace_with_an_example_do_not_stay_on_the_model():
+    class Adds(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(2)
+
+    plain, guided = Adds(), Adds()
+
+    fxcore.symbolic_trace(plain)
+    fxcore.symbolic_trace(guided, example_inputs=(torch.ones(2),))
+
+    assert hasattr(plain, "_tensor_constant0")
+    assert not hasattr(guided, "_tensor_constant0")
+
+
+def test_a_patcher_puts_back_what_was_there():
+    class Has:
+        def method(self):
+            return 1
+
+    def new(*args):
+        return 2
+
+    method, names = Has.method, {"len": len, "own": 1}
+    with _Patcher() as patcher:
+        patcher.patch(names, "len", new, deduplicate=False)
+        patcher.patch(names, "abs", new, deduplicate=False)
+        patcher.patch(names, "own", new, deduplicate=False)
+        patcher.patch_method(Has, "method", new, deduplicate=False)
+        assert names == {"len": new, "own": new, "abs": new}
+        assert Has().method() == 2
+        with pytest.raises(KeyError):
+            patcher.patch(names, "no builtin", new)
+
+    assert (names, Has.method) == ({"len": len, "own": 1}, method)
+
+
+@pytest.mark.parametrize(("options", "is_second"), [({}, False), ({"deduplicate": False}, True)])
+def test_a_patcher_leaves_a_function_alone_that_somebody_installed_for_all(options, is_second):
+    class Has:
+        def method(self):
+            return 1
+
+    (first, second), (third, fourth) = [((lambda *args: 1), (lambda *args: 2)) for _ in range(2)]
+    names = {"own": len}
+    with _Patcher() as patcher:
+        patcher.patch(names, "own", first, **options)
+        patcher.patch(names, "own", second)
+        assert names["own"] is (second if is_second else first)
+        patcher.patch_method(Has, "method", third, **options)
+        patcher.patch_method(Has, "method", fourth)
+        assert Has.method is (fourth if is_second else third)

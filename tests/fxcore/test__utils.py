@@ -5,6 +5,8 @@ import importlib
 from torch import nn
 
 from fixtures.oracle import assert_same_success
+from fxcore import Graph
+from fxcore._utils import first_call_function_nn_module_stack
 
 
 class Model(nn.Module):
@@ -24,3 +26,15 @@ def test_what_is_seen_of_nodes_is_what_torch_sees():
         return stacks, nothing, contexts, utils.get_node_context(output)
 
     assert_same_success(looks)
+
+
+def test_the_stack_is_of_the_first_call_of_a_function_that_has_one():
+    graph = Graph()
+    x = graph.placeholder("x")
+    x.meta["nn_module_stack"] = {"input": 1}
+    graph.call_function(len, (x,))
+    graph.call_method("neg", (x,)).meta["nn_module_stack"] = {"method": 1}
+    graph.call_function(abs, (x,)).meta["nn_module_stack"] = {"function": 1}
+    graph.call_function(abs, (x,)).meta["nn_module_stack"] = {"second": 1}
+
+    assert first_call_function_nn_module_stack(graph) == {"function": 1}

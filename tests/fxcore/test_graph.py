@@ -15,7 +15,8 @@ import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import CodeGen, Graph
 from fxcore.errors import FxError
-from fxcore.graph import break_cycles
+from fxcore.graph import break_cycles, gc_paused
+from fxcore.torch_fx_registry import FINDS_NO_NODES
 
 
 @pytest.fixture
@@ -410,3 +411,76 @@ def test_the_pending_work_before_a_change_is_done_once():
     graph.settle(lambda: done.append(2))
     graph.settle(lambda: done.append(3))
     assert done == [1, 2]
+
+
+def test_the_collector_pauses_in_the_outermost_block_alone():
+    assert gc.isenabled()
+    with gc_paused():
+        assert not gc.isenabled()
+        with gc_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_graph_has_no_nodes_before_the_first():
+    graph = Graph()
+    assert len(graph.nodes) == 0
+
+    graph.placeholder("x")
+
+    assert len(graph.nodes) == 1
+
+
+def test_code_is_written_before_its_graph_changes():
+    module = fxcore.symbolic_trace(lambda x: x + 1)
+    code = module.graph.python_code("self").src
+
+    next(node for node in module.graph.nodes if node.op == "call_function").update_arg(1, 5)
+
+    assert module.code == code
+
+
+def test_nodes_are_found_in_the_order_of_the_graph():
+    graph = Graph()
+    x = graph.placeholder("x")
+    first, second = graph.call_function(torch.neg, (x,)), graph.call_function(torch.neg, (x,))
+    assert graph.find_nodes(op="call_function", target=torch.neg) == [first, second]
+
+    second.append(first)
+
+    assert graph.find_nodes(op="call_function", target=torch.neg) == [second, first]
+
+
+def test_details_are_written_only_if_they_are_asked_for():
+    module = fxcore.symbolic_trace(lambda x: x + 1)
+    for node in module.graph.nodes:
+        node.meta["val"] = torch.ones(2, 3)
+
+    def comments(**options):
+        return module.graph.python_code("self", verbose=True, **options).src
+
+    plain = comments(include_stride=False, include_device=False)
+    assert comments() == plain != comments(include_stride=True)
+    assert plain != comments(include_device=True)
+
+
+def test_a_pass_of_torch_is_refused_where_it_reads_the_nodes_itself():
+    names = {"__name__": min(FINDS_NO_NODES), "call": lambda graph: len(graph.nodes)}
+    exec("def read(graph):\n    return graph.nodes\ndef ask(graph):\n    return call(graph)", names)
+
+    with pytest.raises(FxError):
+        names["read"](Graph())
+    assert names["ask"](Graph()) == 0
+
+
+def test_a_node_at_the_end_leaves_the_labels_of_the_others():
+    graph = Graph()
+    nodes = [graph.placeholder(name) for name in "xyz"]
+    labels = [node._sort_key for node in nodes]
+
+    with graph.inserting_after(nodes[-1]):
+        last = graph.placeholder("last")
+
+    assert [node._sort_key for node in nodes] == labels
+    assert graph.order_between(nodes[-1], graph._root) == last._sort_key > labels[-1]

@@ -11,8 +11,8 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph, GraphModule, Tracer
-from fxcore.errors import FxError
-from fxcore.graph_module import _get_attr_via_attr_list
+from fxcore.errors import FxError, GuardError
+from fxcore.graph_module import _get_attr_via_attr_list, _refuse_uncompiled
 
 
 class Model(nn.Module):
@@ -376,3 +376,87 @@ def test_paths_that_nodes_use_are_texts():
     module.delete_all_unused_submodules()
 
     assert [path for path, _ in module.named_modules()] == ["", "0"]
+
+
+class Guarded(nn.Module):
+    """The guard needs a buffer that the graph itself does not read."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("limit", torch.ones(2))
+
+    def forward(self, x):
+        return x + 1 if fxcore.assume(x.sum() > self.limit.sum()) else x - 1
+
+
+def test_attributes_that_only_guards_read_are_copied():
+    traced = fxcore.symbolic_trace(Guarded(), example_inputs=(torch.ones(4),))
+    traced.graph.eliminate_dead_code()
+    assert not [node for node in traced.graph.nodes if node.op == "get_attr"]
+
+    copied = GraphModule(Guarded(), traced.graph)
+
+    assert [name for name, _ in copied.named_buffers()] == ["limit"]
+    copied.check_guards(torch.ones(3))
+    assert list(GraphModule(Guarded(), fxcore.Tracer().trace(lambda x: x + 1)).buffers()) == []
+
+
+class KnownTracer(Tracer):
+    pass
+
+
+def test_a_module_keeps_the_tracer_that_another_process_can_import_and_its_extras():
+    class Local(Tracer):
+        pass
+
+    def noted(kind, extras):
+        module = GraphModule(nn.Module(), Graph(tracer_cls=kind, tracer_extras=extras))
+        return module._tracer_cls, module._tracer_extras
+
+    assert noted(KnownTracer, {"a": 1}) == (KnownTracer, {"a": 1})
+    assert noted(Local, None) == (None, {})
+
+
+def test_compiling_a_module_compiles_its_changed_children(monkeypatch):
+    monkeypatch.setattr(GraphModule, "_somebody_overrides_recompile", False)
+    parent = fxcore.symbolic_trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+    parent.add_submodule("child", fxcore.symbolic_trace(lambda x: x + 1))
+    add = next(node for node in parent.child.graph.nodes if node.op == "call_function")
+    add.args = (add.args[0], 5)
+    assert "x + 5" not in parent.child.code
+
+    parent.recompile()
+
+    assert "x + 5" in parent.child.code
+
+
+def test_an_error_of_a_graph_with_broken_guards_that_nobody_enforces_stays():
+    def function(x):
+        return (x if x.shape[0] > 3 else -x).reshape(2, -1)
+
+    traced = fxcore.symbolic_trace(function, example_inputs=(torch.ones(4),), enforce_guards=False)
+
+    with pytest.raises(RuntimeError):
+        traced(torch.ones(3))
+
+
+def test_a_pickle_names_the_class_that_another_process_can_import():
+    class Local(GraphModule):
+        pass
+
+    def named(kind):
+        return kind(nn.Module(), Graph()).__reduce__()[1][0]
+
+    assert [named(kind) for kind in (GraphModule, Greets, Local)] == [None, Greets, None]
+
+
+def test_a_compilation_fails_for_a_guard_only_if_the_inputs_break_it():
+    traced = fxcore.symbolic_trace(lambda x: x + 1 if x.shape[0] > 2 else x, example_inputs=(torch.ones(4),))
+    error = ValueError("no graph")
+
+    assert _refuse_uncompiled(traced, (torch.ones(3),), {}, error) is None
+    assert _refuse_uncompiled(traced, (), {"x": torch.ones(3)}, error) is None
+    with pytest.raises(GuardError) as caught:
+        _refuse_uncompiled(traced, (torch.ones(2),), {}, error)
+
+    assert caught.value.__cause__ is error

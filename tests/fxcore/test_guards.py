@@ -286,3 +286,11 @@ def test_a_part_of_an_input_is_a_path():
     of_a_result = graph.call_function(operator.getitem, (total, 0))
 
     assert [is_path(node) for node in (x, shape, size, total, of_a_constant, of_a_result)] == [True] * 3 + [False] * 3
+
+
+def test_a_guard_and_guards_made_by_hand_have_the_usual_facts():
+    guard = Guard("x > 2", "gt", 1)
+
+    assert (guard.line, guard.is_assumed, guard.place) == (0, False, "")
+    assert guard == Guard("x > 2", "gt", 2) != Guard("x > 2", "gt", 1, is_assumed=True)
+    assert Guards([guard]).are_enforced

@@ -502,3 +502,84 @@ def test_a_transform_of_fxcore_works_on_graphs_of_torch():
         assert torch.equal(each(torch.ones(1)), torch.sin(torch.ones(1)))
     assert torch.equal(original(torch.ones(1)), torch.cos(torch.ones(1)))
     assert interop.on_torch_graphs(swap).__name__ == "swap"
+
+
+def test_a_module_has_no_private_attributes_of_the_other_library():
+    original = of_torch()
+    ours = interop.from_torch(original)
+
+    assert vars(ours).keys().isdisjoint({"_code", "_lineno_map", "_prologue_start", "shape_env", "_across_interop"})
+    original.shape_env = ours.shape_env = "an environment"
+    assert interop.from_torch(original).shape_env == interop.to_torch(ours).shape_env == "an environment"
+
+
+class Special(torch.fx.GraphModule):
+    pass
+
+
+def test_a_subclass_that_another_process_can_import_comes_back_once():
+    traced = relu_of_torch()
+    ours = interop.from_torch(Special(traced, traced.graph))
+
+    back = interop.to_torch(ours)
+
+    assert vars(ours)["_across_interop"]["class"] is Special
+    assert type(back).__mro__[1] is Special
+    assert "_across_interop" not in vars(back)
+
+
+@pytest.mark.parametrize(
+    ("kind", "extras", "noted"),
+    [
+        (OwnTracer, {"param_shapes_constant": True}, (OwnTracer, {"param_shapes_constant": True})),
+        (OwnTracer, None, (OwnTracer, {})),
+        (fxcore.Tracer, {"a": 1}, (None, {})),
+        (None, {"a": 1}, (None, {})),
+    ],
+)
+def test_only_a_tracer_of_the_same_library_is_noted(kind, extras, noted):
+    ours = fxcore.symbolic_trace(nn.ReLU())
+    ours.graph._tracer_cls, ours.graph._tracer_extras = kind, extras
+
+    made = vars(interop.to_torch(ours))
+
+    assert (made.get("_tracer_cls"), made.get("_tracer_extras", {}) if kind is OwnTracer else {}) == noted
+
+
+def test_hooks_in_lists_go_along():
+    ours, seen = fxcore.symbolic_trace(nn.ReLU()), []
+    ours._register_replace_node_hook(lambda **names: seen.append(1))
+
+    assert interop.to_torch(ours)._replace_hooks == ours._replace_hooks != []
+
+
+def test_the_readers_of_a_value_keep_their_order():
+    module = fxcore.symbolic_trace(lambda x: (x + 1, x * 2))
+    x, add, *_ = module.graph.nodes
+    add.args = (x, 5)
+    names = [user.name for user in x.users]
+    assert names == ["mul", "add"]
+
+    other = interop.to_torch(module)
+
+    assert [user.name for user in next(iter(other.graph.nodes)).users] == names
+    assert [user.name for user in next(iter(interop.from_torch(other).graph.nodes)).users] == names
+
+
+def test_inner_modules_are_converted_only_with_nested():
+    torch_module = torch.fx.symbolic_trace(nn.ReLU())
+    torch_module.inner = torch.fx.symbolic_trace(nn.Tanh())
+
+    def is_ours(*modules):
+        return [isinstance(module.inner, fxcore.GraphModule) for module in modules]
+
+    def seen(**nested):
+        found = []
+        interop.on_torch_graphs(lambda own: found.append(own) or own, **nested)(torch_module)
+        return found[0]
+
+    assert is_ours(interop.from_torch(torch_module), seen()) == [False, False]
+    assert is_ours(interop.from_torch(torch_module, nested=True), seen(nested=True)) == [True, True]
+    nest = interop.from_torch(torch_module, nested=True)
+    assert is_ours(interop.to_torch(nest), interop.to_torch(nest, nested=True)) == [True, False]
+    assert isinstance(interop.to_torch(nest, nested=True).inner, torch.fx.GraphModule)

@@ -12,6 +12,7 @@ import fxcore
 from fixtures.oracle import assert_same
 from fxcore.errors import FxError, InterpreterError
 from fxcore.interpreter import Interpreter, Transformer
+from fxcore.proxy import GraphAppendingTracer
 
 
 class Small(nn.Module):
@@ -533,3 +534,78 @@ def test_as_many_boxed_arguments_are_taken_as_there_are_inputs(count, kind):
             RuntimeError, match=rf"expected 1 arguments for placeholders but received {count} \({kind}\)"
         ):
             interpreter.boxed_run(boxed)
+
+
+def test_a_failing_run_puts_the_modes_back_that_its_graph_switched():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    graph.output(graph.call_method("reshape", (x, 7)))
+
+    try:
+        with pytest.raises(RuntimeError):
+            Interpreter(nn.Module(), graph=graph).run(torch.ones(2))
+        assert torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def test_keywords_and_the_further_arguments_of_an_error_are_kept():
+    def fail(x, *, code):
+        raise ValueError(code, "further")
+
+    traced = fxcore.Graph()
+    x, y = traced.placeholder("x"), traced.placeholder("y")
+    traced.output(traced.call_function(fail, (x,), {"code": y}))
+
+    with pytest.raises(ValueError, match="While executing") as caught:
+        Interpreter(nn.Module(), graph=traced).run(1, 5)
+
+    assert caught.value.args[0].startswith("5\n\nWhile executing")
+    assert caught.value.args[1:] == ("further",)
+
+
+def test_a_transformer_refuses_a_module_that_is_not_below_its_root():
+    class Foreign(Transformer):
+        def call_module(self, target, args, kwargs):
+            return self.tracer.call_module(nn.Tanh(), None, args, kwargs)
+
+    traced = fxcore.symbolic_trace(nn.Sequential(nn.ReLU()))
+
+    with pytest.raises(NameError, match="is not installed as a submodule"):
+        Foreign(traced).transform()
+
+
+def test_a_transformer_records_in_one_step_and_only_while_it_runs():
+    class Looks(Transformer):
+        def call_function(self, target, args, kwargs):
+            assert self.tracer._fast is not None
+            return super().call_function(target, args, kwargs)
+
+    looks = Looks(fxcore.symbolic_trace(lambda x: x + 1))
+
+    looks.transform()
+
+    assert looks.tracer._fast is None
+
+
+def test_a_transformer_may_have_a_tracer_of_another_kind():
+    class Appends(Transformer):
+        def __init__(self, module):
+            super().__init__(module)
+            self.tracer = GraphAppendingTracer(self.new_graph)
+
+    assert Appends(fxcore.symbolic_trace(lambda x: x + 1)).transform()(1) == 2
+
+
+def test_annotations_are_dropped_unless_asked_for():
+    def function(x):
+        return x
+
+    function.__annotations__ = {"x": int, "return": int}
+
+    def types(**options):
+        return [node.type for node in Transformer(fxcore.symbolic_trace(function)).transform(**options).graph.nodes]
+
+    assert types() == types(keep_types=False) == [None, None]
+    assert types(keep_types=True) == [int, int]

@@ -12,7 +12,7 @@ from torch import nn
 
 import fxcore
 from fixtures.oracle import assert_same_success
-from fxcore.lazy_forward import ForwardDescriptor
+from fxcore.lazy_forward import ForwardDescriptor, may_be_outdated
 from fxcore.matching.replacer import MatchReplacer
 
 
@@ -408,3 +408,26 @@ def test_the_result_of_recompile_has_the_fields_of_written_code_and_no_others():
     assert "def forward" in written.src
     assert not hasattr(written, "nothing")
     assert written.globals["torch"] is torch
+
+
+def test_a_module_may_be_outdated_from_an_edit_to_the_next_recompile():
+    traced = fxcore.symbolic_trace(lambda x: x + 1)
+    found = [may_be_outdated(traced)]
+
+    traced.graph.placeholder("y")
+    found.append(may_be_outdated(traced))
+    traced.recompile()
+    found.append(may_be_outdated(traced))
+
+    assert found == [False, True, False]
+    assert not may_be_outdated(nn.ReLU())
+
+
+def test_code_that_was_promised_twice_is_kept_for_the_first_reader():
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    first, second = traced.recompile(), traced.recompile()
+    del second
+
+    rewrite(traced)
+
+    assert "torch.relu" in first.src

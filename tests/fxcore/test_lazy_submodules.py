@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 import fxcore
+from fxcore.lazy_submodules import on_demand
 
 PATHS = (
     "passes.shape_prop.ShapeProp",
@@ -85,3 +87,13 @@ def test_a_backend_that_torch_loads_at_its_import_may_import_fxcore(tmp_path, mo
 
     assert ran("import torch, fxcore; print(fxcore.symbolic_trace(lambda x: x)(1))").split() == ["3", "loaded", "1"]
     assert ran("import fxcore; print(fxcore.symbolic_trace(lambda x: x)(1))").split() == ["3", "loaded", "1"]
+
+
+def test_a_name_of_a_submodule_is_there_beside_the_submodules():
+    found = on_demand("fxcore", {"main": "profile"})
+
+    assert found("main") is importlib.import_module("fxcore.profile").main
+    assert found("seams") is on_demand("fxcore")("seams") is importlib.import_module("fxcore.seams")
+    for name in ("nowhere", "__path_of_none__"):
+        with pytest.raises(AttributeError, match=f"module 'fxcore' has no attribute '{name}'"):
+            found(name)

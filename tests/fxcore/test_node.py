@@ -296,3 +296,88 @@ def test_a_node_without_inputs_forgets_none_and_one_with_inputs_all():
 
     assert (add.args, add.kwargs, add.all_input_nodes) == ((None, [None]), {"alpha": None, "out": 1}, [])
     assert not x.users
+
+
+def test_a_node_made_by_hand_has_its_arguments_and_is_a_user_of_its_inputs():
+    graph = Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+
+    node = Node(graph, "sum", "call_function", torch.add, ([x], 1), {"alpha": y})
+    bare = Node(graph, "bare", "call_function", torch.add, (), {})
+
+    assert (node.args, node.kwargs, node.all_input_nodes) == (([x], 1), {"alpha": y}, [x, y])
+    assert (list(x.users), list(y.users)) == ([node], [node])
+    assert (bare.args, bare.kwargs, bare.all_input_nodes) == ((), {}, [])
+
+
+def test_replacing_an_input_that_is_a_keyword_or_is_not_read():
+    graph = Graph()
+    x, y, z = (graph.placeholder(name) for name in "xyz")
+    by_keyword = graph.call_function(torch.neg, (), {"input": x})
+    other = graph.call_function(torch.neg, (y,))
+
+    by_keyword.replace_input_with(x, z)
+    other.replace_input_with(x, z)
+
+    assert (by_keyword.args, by_keyword.kwargs, by_keyword.all_input_nodes) == ((), {"input": z}, [z])
+    assert (other.args, other.all_input_nodes) == ((y,), [y])
+    assert [list(each.users) for each in (x, y, z)] == [[], [other], [by_keyword]]
+
+
+@pytest.mark.parametrize("is_hook", [False, True])
+def test_code_that_a_callback_compiles_is_of_the_graph_as_it_was_then(is_hook):
+    module = fxcore.symbolic_trace(lambda x, y: (x.relu(), x.neg()))
+    x, y, *_ = module.graph.nodes
+    codes = []
+
+    def compiled(*_, **__):
+        module.recompile()
+        codes.append(module.graph.python_code("self").src)
+        return True
+
+    if is_hook:
+        with module._set_replace_hook(compiled):
+            x.replace_all_uses_with(y)
+    else:
+        x.replace_all_uses_with(y, compiled)
+
+    assert module.code == codes[-1]
+    assert ("y.relu()" in codes[-1], "x.neg()" in codes[-1]) == (True, True)
+
+
+def test_the_line_of_a_node_has_tensor_metadata_only_if_asked_for():
+    graph = Graph()
+    node = graph.call_function(torch.neg, (graph.placeholder("x"),))
+    node.meta["val"] = torch.ones(2, 3)
+
+    plain, full = (node.format_node(include_tensor_metadata=asked) for asked in (False, True))
+
+    assert node.format_node() == plain
+    assert ("f32[2, 3]" in plain, "f32[2, 3]" in full) == (False, True)
+
+
+def test_the_state_of_a_node_has_every_field():
+    graph = Graph()
+    node = graph.call_function(torch.neg, (graph.placeholder("x"),))
+    node.meta["note"], node.extra = 1, 2
+
+    state = node.__getstate__()
+
+    assert {"graph", "users", "meta", "extra", "_name", "_op", "_args", "_prev"} <= state.keys()
+    assert state.keys().isdisjoint({"__dict__", "__weakref__", "_meta"})
+    other = Node.__new__(Node)
+    other.__setstate__(state)
+    assert (other.name, other.meta, other.extra, other.args) == (node.name, node.meta, 2, node.args)
+
+
+def test_metadata_stays_with_the_replaced_node_unless_asked_for():
+    graph = Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    graph.call_function(torch.neg, (x,))
+    x.meta["note"] = 1
+
+    x.replace_all_uses_with(y)
+    assert y.meta == {}
+    x.replace_all_uses_with(y, propagate_meta=True)
+
+    assert y.meta == {"note": 1}

@@ -14,6 +14,7 @@ from torch import nn
 import fxcore
 import fxcore.operator_schemas as ours
 from fixtures.torch_versions import TORCH
+from fxcore.errors import GraphError
 from fxcore.operator_schemas import (
     ArgsKwargsPair,
     check_for_mutable_operation,
@@ -283,3 +284,16 @@ def test_a_list_of_a_union_is_no_list_of_numbers():
     assert not type_matches(list[int], list[typing.Optional[int]])  # noqa: UP045 - such annotations are met
     assert not type_matches(list[int], list[typing.Any])
     assert not type_matches(int, typing.Optional[int])  # noqa: UP045
+
+
+@pytest.mark.parametrize(
+    ("args", "rest", "more", "kwargs"),
+    [((), (), {}, "None"), ((), ({"x": 1},), {}, "{'x': 1}"), ((1,), (), {"kwargs": {"y": 2}}, "{'y': 2}")],
+)
+def test_a_call_that_cannot_be_normalized_is_told_with_its_arguments(args, rest, more, kwargs):
+    target = torch.ops.aten.relu.default
+
+    with pytest.raises(GraphError) as error:
+        ours._normalize_function_or_error(target, args, *rest, **more)
+
+    assert f"with args {args} and kwargs {kwargs}:" in str(error.value)

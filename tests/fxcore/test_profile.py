@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import types
 
 import pytest
 
-from fxcore.profile import main
+from fxcore.profile import _parser, main, peaks_named
 
 MODEL = """
 import torch
@@ -30,6 +31,15 @@ def number():
 class Transformed(nn.Module):
     def forward(self, x):
         return torch.fft.fft(x)
+
+
+class Scaled(nn.Module):
+    def forward(self, factor, x):
+        return x * factor
+
+
+def scaled():
+    return Scaled(), (2, torch.ones(3))
 
 
 def uncounted():
@@ -97,3 +107,27 @@ def test_a_model_alone_needs_a_shape(capsys):
 def test_what_cannot_be_profiled_is_told_and_exits_with_2(capsys, factory, words):
     assert main([factory, *QUICK]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_help_tells_the_defaults_and_the_purpose():
+    parser = _parser()
+    told = {
+        action.dest: int(found[1])
+        for action in parser._actions
+        if (found := re.search(r"\(default: (\d+)\)", action.help or ""))
+    }
+
+    assert told.keys() == {"warmup", "repeats", "most"}
+    assert {name: parser.get_default(name) for name in told} == told
+    assert parser.description.strip()
+
+
+def test_the_machine_is_measured_on_the_device_of_the_model(monkeypatch, capsys):
+    devices = []
+    monkeypatch.setattr("fxcore.profile.measure_peaks", lambda device: devices.append(device) or peaks_named("h200"))
+
+    assert main(["models_to_profile:small", "--warmup=0", "--repeats=1"]) == 0
+    assert main(["models_to_profile:scaled", "--warmup=0", "--repeats=1"]) == 0
+
+    assert devices == ["cpu", "cpu"]
+    assert sys.path[0] == ""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
 import operator
 
 import pytest
@@ -257,3 +259,68 @@ def test_parameters_of_known_shape_need_a_tracer_that_takes_the_proxy_s_class():
         return Plain(param_shapes_constant=True).trace(Model())
 
     assert_same(graph)
+
+
+@pytest.mark.parametrize("name", ["__both__", "__left", "right__", "mixedCase", "a__b"])
+def test_a_node_is_named_after_the_function_that_hands_over_its_call_as_in_torch_fx(name):
+    def function(x):
+        return torch.overrides.handle_torch_function(function, (x,), x)
+
+    function.__name__ = name
+
+    assert_same(lambda fx: fx.symbolic_trace(lambda x: function(x)).graph)
+
+
+def test_the_tracer_of_a_call_is_found_in_every_place():
+    one, other = (Proxy(graph.placeholder("x"), GraphAppendingTracer(graph)) for graph in (Graph(), Graph()))
+
+    for args, kwargs in [
+        ((one,), {}),
+        ((1, one, 2), {"alpha": 1}),
+        (([1, one],), {}),
+        ((), {"x": one}),
+        ((one, [one]), {"x": (one,)}),
+    ]:
+        assert tracer_of(torch.add, args, kwargs) is one.tracer
+    for args, kwargs in [
+        ((one, other), {}),
+        ((one, 1, other), {}),
+        ((one, [other]), {}),
+        (([other], one), {}),
+        ((one,), {"x": other}),
+        ((1,), {}),
+        ((), {"x": 1}),
+    ]:
+        with pytest.raises(FxError, match="Found multiple different tracers"):
+            tracer_of(torch.add, args, kwargs)
+
+
+def test_a_higher_order_operator_without_functions_is_recorded():
+    x = Proxy(Graph().placeholder("x"))
+
+    Proxy.__torch_function__(torch.ops.higher_order.cond, (Proxy,), (x, x, x, [1, x]))
+
+    assert [node.name for node in x.node.graph.nodes] == ["x", "cond"]
+
+
+def asserts(x):
+    assert x
+    return x
+
+
+def branches(x):
+    return x if x else -x
+
+
+@pytest.mark.parametrize(
+    ("function", "trace_asserts", "is_refused"),
+    [(asserts, True, False), (asserts, False, True), (branches, True, True), (branches, False, True)],
+)
+def test_the_truth_of_a_value_is_recorded_for_assertions_alone_and_if_asked_for(function, trace_asserts, is_refused):
+    tracer = Tracer()
+    tracer.trace_asserts = trace_asserts
+    names = {}
+    exec(compile(inspect.getsource(function), function.__code__.co_filename, "exec"), names)  # pytest changes asserts
+
+    with pytest.raises(FxError) if is_refused else contextlib.nullcontext():
+        assert len(tracer.trace(names[function.__name__]).nodes) > 2

@@ -264,3 +264,63 @@ def test_filters_that_are_no_list_of_functions_are_refused(filters):
         replace_pattern_with_filters(traced, lambda a: torch.relu(a), lambda a: torch.sigmoid(a), filters)
 
     assert "relu" in traced.code
+
+
+class Clips(nn.Module):
+    def __init__(self, name, limit):
+        super().__init__()
+        self.name = name
+        setattr(self, name, nn.Hardtanh(0, limit))
+
+    def forward(self, x):
+        return torch.neg(getattr(self, self.name)(x))
+
+
+class ClipsOnly(Clips):
+    def forward(self, x):
+        return getattr(self, self.name)(x)
+
+
+@pytest.mark.parametrize("match_modules", ["path", "class"])
+def test_a_replacement_reads_the_matched_module(match_modules):
+    model = fxcore.symbolic_trace(Clips("act" if match_modules == "path" else "other", 2))
+
+    found = replace_pattern(model, Clips("act", 3), ClipsOnly("act", 4), match_modules=match_modules)
+
+    assert len(found) == 1
+    assert model(torch.tensor(5.0)) == 2
+
+
+def test_a_replacement_by_a_module_removes_what_nobody_calls_and_one_by_a_function_does_not():
+    def children(replacement):
+        model = fxcore.symbolic_trace(Clips("act", 2))
+        replace_pattern(model, Clips("act", 2), replacement)
+        return [name for name, _ in model.named_children()]
+
+    assert children(lambda x: torch.relu(x)) == ["act"]
+    assert children(ClipsOnly("new", 4)) == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("option", "pattern", "program"),
+    [
+        ("bind_arguments", lambda x: torch.sum(x, 1), lambda x: torch.sum(x, dim=1)),
+        ("ignore_literals", lambda x: torch.sum(x, 1), lambda x: torch.sum(x, 2)),
+        ("capture_literals", lambda x, n: torch.sum(x, n), lambda x: torch.sum(x, 2)),
+    ],
+)
+@pytest.mark.parametrize("replace", [replace_pattern, replace_pattern_with_filters])
+def test_options_are_off_unless_they_are_given(option, pattern, program, replace):
+    def replacement(x, n=None):
+        return torch.exp(x) if isinstance(n, int) else torch.neg(x)
+
+    def replaced(**options):
+        model = fxcore.symbolic_trace(program)
+        names = {"capture_literals": lambda x, n: replacement(x, n)}
+        found = replace(model, pattern, names.get(option, lambda x: torch.neg(x)), **options)
+        return len(found), [node.target for node in model.graph.nodes if node.op == "call_function"]
+
+    given = replaced(**{option: True})
+
+    assert given == (1, [torch.exp if option == "capture_literals" else torch.neg])
+    assert replaced() == replaced(**{option: False}) != given

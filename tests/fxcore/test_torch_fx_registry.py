@@ -168,3 +168,18 @@ def test_the_flag_of_the_process_is_as_true_as_this_thread_traces():
             values.append(hash(TRACING_FLAG))
 
     assert values == [(False, False, True, "False"), hash(False), (True, True, False, "True"), hash(True)] * 2
+
+
+@pytest.mark.parametrize(("name", "home"), [("_get_repr", "elsewhere"), ("other", "torch.fx.graph")])
+def test_only_the_function_of_torch_that_writes_arguments_is_refused(name, home):
+    names = {"__name__": home, "write": lambda: torch_fx_registry.refuse_code_of_torch("x")}
+    exec(f"def {name}():\n    return write()", names)
+
+    assert names[name]() is None
+
+
+def test_the_class_of_torchs_proxies_is_known_if_torch_fx_is_imported(monkeypatch):
+    assert torch_fx_registry.proxy_class() is torch.fx.Proxy
+
+    monkeypatch.setitem(sys.modules, "torch.fx.proxy", None)
+    assert torch_fx_registry.proxy_class() is None

@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 import fxcore
+import fxcore.tracer as tracer_file
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import Tracer
 from fxcore.errors import FxError
+from fxcore.tracing import recorded_functions
 
 
 class Block(nn.Module):
@@ -248,3 +250,231 @@ def test_a_tracer_can_be_copied_and_collected_after_its_trace():
 
     assert known() is None  # nothing of the trace refers to it
     assert len(traced_again.nodes) == 6
+
+
+class OwnGraph(fxcore.Graph):
+    pass
+
+
+class OverridesRecording(Tracer):
+    def create_node(self, *args, **kwargs):
+        return super().create_node(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_fast"),
+    [
+        (lambda tracer: None, True),
+        (lambda tracer: setattr(tracer, "graph", OwnGraph()), False),
+        (lambda tracer: setattr(tracer.graph, "create_node", tracer.graph.create_node), False),
+        (lambda tracer: setattr(tracer, "record_stack_traces", True), False),
+        (lambda tracer: setattr(tracer, "check_mutable_operations", True), False),
+        (lambda tracer: setattr(tracer, "proxy", tracer.proxy), False),
+        (lambda tracer: setattr(tracer, "__class__", OverridesRecording), False),
+    ],
+)
+def test_calls_are_recorded_in_one_step_where_nobody_can_tell(change, is_fast):
+    tracer = Tracer()
+    tracer.root, tracer.graph = nn.Module(), fxcore.Graph()
+    change(tracer)
+
+    tracer.allow_fast_recording(True)
+
+    assert (tracer._fast is not None) is is_fast
+    tracer.allow_fast_recording(False)
+    assert tracer._fast is None
+
+
+def test_a_trace_records_in_one_step_and_keeps_the_types_and_proxies_that_are_asked_for():
+    class OwnProxy(fxcore.Proxy):
+        pass
+
+    def forward(x):
+        tracer = x.tracer
+        assert tracer._fast is not None
+        typed = tracer.create_proxy("call_function", torch.relu, (x,), {}, type_expr=int)
+        made = tracer.create_proxy(
+            "call_function", torch.neg, (typed,), {}, proxy_factory_fn=lambda node: OwnProxy(node, tracer)
+        )
+        assert type(made) is OwnProxy
+        assert type(typed) is fxcore.Proxy
+        return made
+
+    assert [node.type for node in Tracer().trace(forward).nodes] == [None, int, None, None]
+
+
+def test_a_size_is_a_tuple_and_no_call_of_its_class():
+    tracer = Tracer()
+    tracer.root, tracer.graph = nn.Module(), fxcore.Graph()
+
+    tracer.create_arg(torch.Size((2, 3)))
+
+    assert not len(tracer.graph.nodes)
+
+
+class LayerWithConstant(nn.Module):
+    """A layer with a plain tensor behind another one without it: the second layer is searched late."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Identity(), nn.Identity()
+        self.first.note, self.second.note = 1, torch.ones(2)
+
+    def forward(self, x):
+        return x + self.second.note + torch.zeros(2)
+
+
+def test_a_constant_of_a_layer_is_read_where_it_is_and_a_constant_of_no_module_is_marked():
+    traced = fxcore.symbolic_trace(LayerWithConstant())
+
+    reads = {node.target: node.meta.get("is_lifted") for node in traced.graph.nodes if node.op == "get_attr"}
+    assert reads == {"second.note": None, "_tensor_constant0": True}
+
+
+class Writes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+        self.register_buffer("total", torch.zeros(1))
+        self.plain = torch.zeros(1)
+
+    def forward(self, x):
+        self.plain += 1
+        self.total += 1
+        self.count = torch.ones(1)
+        return x
+
+
+def test_tensors_that_forward_writes_or_replaces_are_noted():
+    notes = Tracer().trace(Writes()).guards.notes
+
+    told = "forward writes self.{} while it is traced, and the graph does not"
+    assert sorted(notes) == [told.format(path) for path in ("count", "plain", "total")]
+    assert Tracer().trace(Model()).guards == ()
+
+
+def test_a_trace_of_a_graph_module_keeps_its_guards():
+    traced = fxcore.symbolic_trace(lambda x: x + 1 if x.shape[0] > 2 else x, example_inputs=(torch.ones(4),))
+
+    assert list(map(str, Tracer().trace(traced).guards)) == list(map(str, traced.graph.guards)) != []
+
+
+def test_functions_are_replaced_during_a_trace_only_for_a_torch_that_needs_it(monkeypatch):
+    calls = []
+    monkeypatch.setattr(recorded_functions, "patch_recorded", lambda patcher: calls.append("patch"))
+    monkeypatch.setattr(recorded_functions, "restore_targets", lambda graph: calls.append("restore"))
+    found = []
+    for is_able in (True, False):
+        monkeypatch.setattr(recorded_functions, "are_recorded_by_torch", lambda is_able=is_able: is_able)
+        Tracer().trace(lambda x: x + 1)
+        found.append(tuple(calls))
+
+    assert found == [(), ("patch", "restore")]
+
+
+def test_functions_in_the_globals_of_every_forward_are_recorded():
+    def made(names):
+        exec("def forward(x):\n    return sqrt(x)", names)
+        return names["forward"]
+
+    def sights(fx):
+        first, second, third = Plain(), Plain(), Plain()
+        second.forward, third.forward = made({"sqrt": math.sqrt}), made({"sqrt": math.sqrt})
+        ways = {"sqrt": math.sqrt, "nn": nn}
+        exec("class Only(nn.Module):\n    def forward(self, x):\n        return sqrt(x)", ways)
+        return fx.Tracer().trace(nn.Sequential(first, second, third, ways["Only"]()))
+
+    assert_same_success(sights)
+
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+class CallsItself(nn.Module):
+    def _call_impl(self, *args, **kwargs):
+        raise AssertionError("called")
+
+
+def test_a_module_that_is_called_in_its_own_way_is_recorded_too():
+    def called(*args):
+        raise AssertionError("called")
+
+    def sights(fx):
+        class Leaves(fx.Tracer):
+            def is_leaf_module(self, module, path):
+                return True
+
+        compiled = nn.ReLU()
+        compiled._compiled_call_impl = called
+        return [Leaves().trace(nn.Sequential(nn.Tanh(), odd)) for odd in (compiled, CallsItself())]
+
+    assert_same_success(sights)
+
+
+def test_parameters_have_no_known_shape_unless_asked_for():
+    class Shaped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2, 3))
+
+        def forward(self, x):
+            return x.reshape(self.weight.shape)
+
+    assert [str(Tracer(param_shapes_constant=known).trace(Shaped())) for known in (False,)] == [
+        str(Tracer().trace(Shaped()))
+    ]
+    assert len(Tracer().trace(Shaped()).nodes) > len(Tracer(param_shapes_constant=True).trace(Shaped()).nodes)
+
+
+def test_undoing_a_part_of_a_trace_forgets_its_parameters_alone():
+    class Undoes(nn.Linear):
+        def forward(self, x):
+            kept = self.weight
+            progress = x.tracer._progress()
+            self.bias  # noqa: B018
+            x.tracer._return_to(progress)
+            return x + kept + self.bias + self.weight
+
+    nodes = Tracer().trace(Undoes(2, 2)).nodes
+
+    assert [node.target for node in nodes if node.op == "get_attr"] == ["weight", "bias"]
+
+
+@pytest.mark.parametrize(
+    ("is_imported", "is_available", "is_initialized", "is_patched"),
+    [
+        (False, False, False, False),
+        (True, False, False, True),
+        (False, True, False, False),
+        (False, True, True, True),
+        (True, True, True, True),
+    ],
+)
+def test_collectives_are_recorded_where_somebody_may_call_them(
+    monkeypatch, is_imported, is_available, is_initialized, is_patched
+):
+    calls = []
+    monkeypatch.setattr(tracer_file, "patch_collectives", calls.append)
+    monkeypatch.setattr(tracer_file, "FUNCTIONAL", "sys" if is_imported else "a module that nobody imported")
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: is_available)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: is_initialized, raising=False)
+
+    Tracer().trace(lambda x: x + 1)
+
+    assert bool(calls) is is_patched
+
+
+def test_a_forward_is_traced_again_with_the_tracer_and_the_arguments_of_the_first_trace():
+    class Own(Tracer):
+        pass
+
+    def forward(self, x, is_negated):
+        return -x if is_negated else x
+
+    made = tracer_file.retrace(forward, {"_tracer_cls": Own, "_tracer_extras": {"concrete_args": {"is_negated": True}}})
+    plain = tracer_file.retrace(lambda self, x: x, {"_tracer_cls": None, "_tracer_extras": None, "note": 1})
+
+    assert (made.graph._tracer_cls, made(2, True)) == (Own, -2)
+    assert (plain.graph._tracer_cls, plain(2), plain.note) == (Tracer, 2, 1)

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml  # noqa: F401  # here, because its C part cannot be imported again by a run in this process
+
+from pytest_fxgraph.gate.activation import enable_golden_session, outcomes_of_run
+from pytest_fxgraph.report.outcome import Outcome
 
 CONFTEST = """
 def pytest_terminal_summary(terminalreporter, config):
@@ -61,3 +66,17 @@ def test_a_golden_that_nobody_announced_is_counted_and_written(run, pytester):
     run().stdout.fnmatch_lines(["fx: 1 golden missing"])
     run("--fx-update-golden").assert_outcomes(passed=1)
     run().stdout.fnmatch_lines(["fx: 1 golden matched"])
+
+
+def test_a_run_has_the_outcomes_of_its_session_and_none_without_one(tmp_path):
+    config: Any = SimpleNamespace(stash=pytest.Stash(), rootpath=tmp_path, getoption=lambda *_: None)
+    config.pluginmanager = SimpleNamespace(register=lambda *_: None)
+    assert outcomes_of_run(config) == []
+
+    config.getoption = lambda name, default=None: "golden"
+    enable_golden_session(config)
+    outcomes = outcomes_of_run(config)
+    outcomes.append(Outcome("t", "golden/a.yaml", "structure", "matched"))
+    enable_golden_session(config)
+
+    assert outcomes_of_run(config) is outcomes

@@ -170,3 +170,27 @@ def test_a_failure_without_a_golden_has_a_section_where_that_tells_more_than_the
     assert report.sections == sections
     assert attempt.numeric_failures == [("equivalence", "they differ")]
     assert report.fxgraph_numeric_failures == [{"nodeid": "t"}]
+
+
+def test_a_check_that_failed_later_is_told_to_its_caller():
+    attempt = GoldenAttempt()
+
+    assert attempt.fail_later(None, sys._getframe()) is True
+    assert attempt.fail_later(AssertionError("differs"), sys._getframe()) is False
+    assert attempt.failed_checks == ["differs"]
+
+
+@pytest.mark.parametrize(
+    ("fixture", "message"),
+    [
+        ("fx_golden", "the inline golden test_a.py:3 was made and compared with nothing"),
+        ("fx_check", "the test asked for fx_check and compared nothing with it"),
+    ],
+)
+def test_an_inline_golden_that_nobody_compared_is_what_a_test_asked_fx_golden_for(fixture, message):
+    attempt = GoldenAttempt()
+    attempt.ask(fixture)
+    attempt.show_inline("test_a.py:3", InlineCall("test_a.py", 3, None, None), sys._getframe())
+
+    with pytest.raises((AssertionError, pytest.fail.Exception), match=message):
+        attempt.close()

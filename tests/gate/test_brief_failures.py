@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from fxcore import symbolic_trace
+from fxcore.errors import TraceError
 from pytest_fxgraph import rewrite
 from pytest_fxgraph.equivalence.preparation import checked_modes
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.gate import brief_failures
 from pytest_fxgraph.gate.brief_failures import (
     LONGEST_SUMMARY,
     shorten_failure,
@@ -122,3 +128,45 @@ def test_a_report_without_a_place_of_the_failure_keeps_its_summary():
 
     for longrepr in (None, "text", SimpleNamespace(reprcrash=None)):
         summarize_failure(SimpleNamespace(longrepr=longrepr), caught.value, [])
+
+
+def called(source: str, *arguments: object) -> Callable[[], object]:
+    """Return a call of a function in a made-up file of the plugin, whose second line is `source`."""
+    name = str(Path(brief_failures.__file__).with_name("made_up.py"))
+    text = f"def made_up(x):\n    {source}\n"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    names: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), names)
+
+    def call() -> object:
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        return names["made_up"](*arguments)
+
+    return call
+
+
+def users_function(error: BaseException) -> Callable[[], None]:
+    def function() -> None:
+        raise error from KeyError("cause")
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("call", "is_own"),
+    [
+        (called("raise ValueError('x must be 2')", 1), True),
+        (called("raise ValueError", 1), False),  # says nothing to a user
+        (called("return x + None", 1), False),  # a fault of ours
+        (called("return (lambda: 0)(key=x)", 1), True),
+        (called("return int(f'takes {x} positional')", 1), False),  # no error about a call, whatever its words
+        (called("x()", users_function(SubjectError("mine"))), True),
+        (called("x()", users_function(pytest.UsageError("mine"))), True),
+        (called("x()", users_function(TraceError("mine"))), True),
+        (called("x()", users_function(ValueError("mine"))), False),
+    ],
+)
+def test_an_error_is_ours_by_its_class_or_if_our_line_raises_it_or_a_call_is_wrong(call, is_own):
+    error = shortened(call).value
+
+    assert (error.__suppress_context__ and error.__cause__ is None) is is_own

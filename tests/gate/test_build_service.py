@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attach_properties
-from pytest_fxgraph.gate.build_service import _TOPS, append_job_summary, top_folder
+from pytest_fxgraph.gate.build_service import (
+    _TOPS,
+    annotation_lines,
+    append_job_summary,
+    code_quality,
+    top_folder,
+)
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.run_record import RunRecord
@@ -100,3 +108,13 @@ def test_paths_start_at_the_folder_of_the_service_else_at_the_repository_else_at
         monkeypatch.setenv(_TOPS[-1], str(tmp_path / named) if named else "")
 
     assert top_folder(tmp_path / "root" / "inner") == tmp_path / top
+
+
+def test_goldens_of_one_cause_are_one_command_for_github_and_an_entry_each_for_gitlab(tmp_path):
+    (tmp_path / "t.py").touch()
+    config: Any = SimpleNamespace(rootpath=tmp_path, invocation_params=SimpleNamespace(dir=tmp_path))
+    outcomes = [Outcome("t.py::t", f"{n}.yaml", "exact", "mismatch", "a -> b", cluster="3f") for n in range(3)]
+    report = RunReport("3 goldens differ", RunRecord(had_path_arguments=False, finished=True), outcomes)
+
+    assert len(annotation_lines(report, {}, config)) == 1
+    assert len(json.loads(code_quality(report, {"t.py::t": ("t.py", 1)}, config))) == 3

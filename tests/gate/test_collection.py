@@ -108,3 +108,33 @@ def test_tests_whose_names_differ_in_case_only_are_marked_and_what_is_in_such_cl
     session = collect(source)
 
     assert {item.name for item in session.items if has_case_collision(item)} == {"test_a", "test_A", "test_d", "test_e"}
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "ended"),
+    [
+        ({"test_a.py": "import pytest\npytest.skip('not here', allow_module_level=True)\n"}, (), []),
+        ({"test_a.py": ""}, ("-p", "no:cacheprovider"), ["test_a.py"]),
+        ({"test_a.py": ""}, ("--lf",), []),
+        ({"test_a.py": "def test_x(): ...\n"}, ("--lf",), ["test_a.py"]),
+        ({"a.py": '"""\n>>> 1\n1\n"""\n'}, ("--doctest-modules",), []),
+        (
+            {"a.py": '"""\n>>> 1\n1\n"""\n', "a.txt": ">>> 1\n1\n"},
+            ("--doctest-modules", "--doctest-glob=*.txt"),
+            ["a.txt"],
+        ),
+    ],
+)
+def test_a_file_has_ended_if_a_collector_of_tests_looked_into_it(pytester, files, options, ended):
+    records = []
+
+    class Look:
+        def pytest_sessionfinish(self, session):
+            records.append(session.config.stash[COLLECTION_RECORD])
+
+    for name, text in files.items():
+        (pytester.path / name).write_text(text, encoding="utf-8")
+    pytester.mkdir("golden")
+    pytester.inline_run("--co", "-p", "no:randomly", "-p", "no:hypothesispytest", *options, plugins=[Look()])
+
+    assert [*records[0].ended] == ended

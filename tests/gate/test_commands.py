@@ -135,3 +135,30 @@ def test_a_test_on_another_drive_is_named_in_full(monkeypatch):
     monkeypatch.setattr("os.path.relpath", refuse)
 
     assert command("::test_c", run()) == f"pytest --fx-update-golden {ROOT}/tests/test_a.py::test_c"
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "named"),
+    [
+        ({}, None, "--rootdir .. "),
+        ({}, "setup.py", ""),
+        ({"rootdir": "."}, None, "--rootdir . "),
+    ],
+)
+def test_a_rootdir_is_named_once_and_only_if_pytest_would_find_another(tmp_path, options, file, named):
+    if file:
+        (tmp_path / file).touch()
+    config = run(started_in=tmp_path / "tests", options=options)
+    config.rootpath = tmp_path
+
+    told = accepting_command(SimpleNamespace(config=config, path=tmp_path / "tests/test_a.py", nodeid="a::test_c"))
+
+    assert told == f"pytest --fx-update-golden {named}test_a.py::test_c"
+
+
+def test_strictness_is_not_repeated_but_other_settings_are():
+    options = {"override_ini": ["strict_markers=1", "pythonpath=src"], "inifilename": "strict.ini"}
+
+    assert command("::test_c", run(options=options)) == (
+        "pytest --fx-update-golden -c strict.ini -o pythonpath=src tests/test_a.py::test_c"
+    )

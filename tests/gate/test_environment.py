@@ -83,3 +83,9 @@ def test_without_torch_the_release_of_torch_is_left_out(tmp_path, monkeypatch):
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     assert "torch" not in environment_of_run(tmp_path)
+
+
+def test_a_branch_may_follow_the_colon_at_once(repository):
+    (repository / ".git" / "HEAD").write_bytes(b"ref:refs/heads/main\n")
+
+    assert environment_of_run(repository)["commit"] == git(repository, "rev-parse", "HEAD")

@@ -153,3 +153,18 @@ def test_a_file_that_could_not_be_read_was_changed(tmp_path):
     (tmp_path / "test_a.py").write_bytes(b"")
 
     assert sources.content_of(tmp_path / "test_a.py", b"") is None
+
+
+def test_a_call_is_shown_by_its_file_from_rootdir_or_by_the_name_of_made_up_code(tmp_path):
+    assert InlineCall(str(tmp_path / "tests/test_a.py"), 3, None, None).shown_in(tmp_path) == "tests/test_a.py:3"
+    assert InlineCall("<string>", 3, None, None).shown_in(tmp_path) == "<string>:3"
+
+
+@pytest.mark.parametrize(("age", "is_unchanged"), [(1, True), (0, True), (-1, False)])
+def test_a_file_that_was_not_collected_is_unchanged_if_the_run_began_after_it(tmp_path, age, is_unchanged):
+    path = tmp_path / "helper.py"
+    path.write_bytes(b"x = 1\n")
+    sources = CollectedSources()
+    sources._began = path.stat().st_mtime_ns + age
+
+    assert sources.content_of(path, b"x = 1\n") == (b"x = 1\n" if is_unchanged else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ TORCHRUN = {
         ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, (2, 4, "mpirun -n 4 python -m")),
         ({"PMI_RANK": "0", "PMI_SIZE": "3"}, (0, 3, "mpirun -n 3 python -m")),
         ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (1, 2, "srun -n 2 python -m")),
+        ({**TORCHRUN, "WORLD_SIZE": "1", "PMI_RANK": "0", "PMI_SIZE": "3"}, (0, 3, "mpirun -n 3 python -m")),
     ],
 )
 def test_a_launcher_tells_the_rank_and_its_command(environ, place):
@@ -50,6 +52,7 @@ def test_the_number_of_ranks_on_this_machine_is_all_unless_the_launcher_tells_it
         {},
         {"RANK": "1", "WORLD_SIZE": "2"},  # set by hand: nobody launched a second process
         {**TORCHRUN, "WORLD_SIZE": "1"},
+        {**TORCHRUN, "WORLD_SIZE": ""},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},  # a shell in a job, not a step of it
         {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
         {**TORCHRUN, "FXGRAPH_INSIDE_RANK": "0"},  # started by a test of a rank
@@ -145,3 +148,26 @@ def test_a_rank_that_ended_without_results_is_told(launched):
     os.close(dead._lock)  # as the system does at the end of a process
     other.deliver([])
     assert first.gather() == ({2: []}, [1])
+
+
+def test_a_launch_begins_anew_with_each_attempt():
+    again = {**TORCHRUN, "TORCHELASTIC_ERROR_FILE": "/tmp/torchelastic_x/none_y/attempt_1/1/error.json"}
+
+    assert launched_rank(TORCHRUN).launch != launched_rank(again).launch
+
+
+def test_users_do_not_share_a_folder_and_a_system_without_users_has_one(launched, tmp_path, monkeypatch):
+    for user in (1, 2):
+        monkeypatch.setattr(os, "getuid", lambda user=user: user, raising=False)
+        launched(0)
+    monkeypatch.delattr(os, "getuid")
+    launched(0)
+
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_folder_that_somebody_removed_is_no_error(launched, tmp_path):
+    first = launched(0, 1)
+    shutil.rmtree(next(tmp_path.iterdir()))
+
+    assert first.gather() == ({}, [])

@@ -151,6 +151,7 @@ def test_an_older_golden_without_the_contents_of_computed_buffers_matches():
 
     assert older != graph.new_text
     assert graph.matches(older)
+    assert not graph.matches(obtained().new_text)
 
 
 def test_a_test_has_the_hooks_that_somebody_implements():
@@ -225,3 +226,15 @@ def test_the_program_is_noted_and_freed_memory_is_gone():
     graph.free()
 
     assert vars(graph) == {}
+
+
+def test_a_hook_decides_about_the_code_of_a_new_golden():
+    class Implementation:
+        argnames = ("document",)
+
+        @staticmethod
+        def function(document):
+            return replace(document, code="def changed(self): ...\n")
+
+    for level in ("structure", "exact"):
+        assert "def changed(self)" in obtained(level=level, hooks=Hooks(normalizers=(Implementation,))).new_text

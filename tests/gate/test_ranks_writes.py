@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fixtures.items import made_item
 from pytest_fxgraph import assert_graph_matches_golden
 from pytest_fxgraph.gate.ranks_writes import TestOutcome, gathered_goldens
 from pytest_fxgraph.goldens.files import golden_digest
@@ -162,10 +163,10 @@ def outcome(text=None, *, golden="golden/test_x/test_f.yaml", passed=True, **fac
 
 
 @pytest.fixture
-def gather(pytester):
+def gather(tmp_path):
     """Return a function that gathers the outcomes of ranks, and the store of their goldens."""
-    config = pytester.parseconfigure()
-    store = GoldenStore(pytester.path / "golden")
+    config = made_item(tmp_path).config
+    store = GoldenStore(tmp_path / "golden")
 
     def gathered(*by_rank):
         return gathered_goldens({rank: [each] for rank, each in enumerate(by_rank)}, store, config)
@@ -294,3 +295,79 @@ def test_a_file_is_new_or_changed_and_has_the_digest_of_what_it_replaces(gather)
         "test_f@ranks-1.yaml": ("changed", golden_digest(b"other")),
         "test_f@ranks-2-3.yaml": ("new", None),
     }
+
+
+@pytest.mark.parametrize(("passed", "failed"), [(True, False), (False, True), (False, False)])
+def test_an_outcome_reaches_rank_0_as_it_is(passed, failed):
+    told = TestOutcome(Outcome("t", "a.yaml", "ops", "matched"), passed, failed)
+
+    assert TestOutcome.of_data(told.to_data()) == told
+
+
+def test_every_text_that_differs_for_one_inline_golden_is_an_error_and_a_mismatch_is_told_beside(gather):
+    _, store = gather
+    outcomes = [
+        [outcome("a", inline={})],
+        [outcome("b", inline={}), outcome("c", inline={}), outcome(status="mismatch", headline="y", inline={})],
+    ]
+
+    found = gathered_goldens(dict(enumerate(outcomes)), store, made_item(store.root.parent).config)
+
+    assert len(found.errors) == 2
+    assert [each.outcome.headline for each in found.taken] == ["", "rank 1: y"]
+
+
+def test_the_last_comparison_of_a_test_decides_about_the_golden_of_a_rank(gather):
+    _, store = gather
+    outcomes = [
+        [outcome("b", passed=False), outcome("a")],
+        [outcome("a", passed=True), outcome("a", passed=False)],
+    ]
+    config = made_item(store.root.parent).config
+
+    assert all(each.passed for each in gathered_goldens({0: outcomes[0]}, store, config).taken)
+    assert not any(each.passed for each in gathered_goldens(dict(enumerate(outcomes)), store, config).taken)
+
+
+def test_the_outcome_that_wants_a_text_stands_for_the_ranks_that_share_it(gather):
+    _, store = gather
+    store.write("test_x/test_f.yaml", "a")
+    store.write("test_x/test_f@ranks-1.yaml", "a")
+    by_rank = {
+        0: [outcome(headline="matched")],
+        1: [outcome("a", golden="golden/test_x/test_f@ranks-1.yaml", headline="wants")],
+        2: [outcome(headline="first"), outcome(headline="last")],
+    }
+    config = made_item(store.root.parent).config
+
+    assert [each.outcome.headline for each in gathered_goldens(by_rank, store, config).taken] == ["wants"]
+    store.write("test_x/test_f.yaml", "b")
+    by_rank = {0: by_rank[2], 1: by_rank[1]}
+    taken = gathered_goldens(by_rank, store, config).taken
+    assert [(each.outcome.headline, each.outcome.golden[-12:]) for each in taken] == [
+        ("wants", "ranks-1.yaml"),
+        ("last", "/test_f.yaml"),
+    ]
+
+
+@pytest.mark.parametrize("is_received", [False, True])
+def test_a_variant_of_exactly_the_ranks_of_the_launch_is_outdated(gather, is_received):
+    _, store = gather
+    end = ".received.yaml" if is_received else ".yaml"
+    for name in ("test_f.yaml", f"test_f@ranks-0-1{end}"):
+        store.write(f"test_x/{name}", "old")
+    config = made_item(store.root.parent, fx_received=is_received).config
+
+    found = gathered_goldens({rank: [outcome("new")] for rank in (0, 1)}, store, config)
+
+    assert [each.name for each in found.outdated] == [f"test_f@ranks-0-1{end}"]
+
+
+def test_inline_goldens_and_rows_have_no_received_files_of_ranks(gather):
+    _, store = gather
+    config = made_item(store.root.parent, fx_received=True).config
+    inline = outcome(golden="test_x.py:3", inline={}, status="mismatch", headline="x", passed=False)
+
+    found = gathered_goldens({0: [inline], 1: [inline]}, store, config)
+
+    assert ([each.outcome.headline for each in found.taken], found.outdated) == (["x"], [])

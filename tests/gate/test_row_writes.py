@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Any
@@ -160,3 +161,59 @@ def test_a_table_that_cannot_be_read_is_not_judged(writes):
     writes.judge(record())
 
     assert (writes.told, writes.errors) == ([], [CANNOT_READ])
+
+
+def test_two_tests_that_want_one_row_write_none_of_theirs(writes):
+    one, other = outcome("one"), dataclasses.replace(outcome("one"), nodeid="other")
+    matched = Outcome("third", TABLE, "table", "matched", row={"table": TABLE, "name": "one"})
+    for each in (one, other, matched):
+        writes.take(each, passed=True, failed=False)
+
+    writes.write()
+
+    assert writes.refused == [one, other]
+    assert not path_of(writes).exists()
+    assert writes.told == []
+    assert len(writes.errors) == 2
+    assert writes.errors[0].startswith(f"two tests have the row 'one' of {TABLE}: one and other;")
+
+
+def test_a_test_that_was_skipped_receives_and_removes_nothing(writes):
+    writes._config.options["fx_received"] = True
+    put(writes, encode_table([Row("one", "one", {"nodes": 1})]))
+    matched = Outcome("one", TABLE, "table", "matched", row={"table": TABLE, "name": "one"})
+    writes.take(outcome("one", received=True), passed=False, failed=True)
+    writes.write()
+
+    for each, passed, failed in ((outcome("two", received=True), False, False), (matched, False, True)):
+        again = RowWrites(writes._config)
+        again.take(each, passed=passed, failed=failed)
+        again.write()
+
+        received = path_of(writes).with_name("table.received.yaml").read_text(encoding="utf-8")
+        assert "row: one" in received
+        assert "row: two" not in received
+
+
+def test_a_table_of_which_no_row_could_be_written_is_not_told_as_written(writes):
+    put(writes, encode_table([Row("one", "one", {"nodes": 7})]))
+    writes.take(outcome("one", compared_with=Row("one", "one", {"nodes": 1})), passed=True, failed=False)
+
+    writes.write()
+
+    assert writes.told == []
+    assert len(writes.errors) == 1
+
+
+def test_only_tables_are_judged_and_in_a_run_with_paths_only_those_of_its_files(writes):
+    text = encode_table([Row("one", "one", {"nodes": 1})])
+    root = writes._config.rootpath
+    for name in ("test_a/table.yaml", "test_a/tables.yaml", "test_a/test_x.yaml", "test_b/table.yaml"):
+        (root / "golden" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "golden" / name).write_text(text, encoding="utf-8")
+    (root / "test_b.py").touch()
+
+    for has_paths in (False, True):
+        judging = RowWrites(writes._config)
+        judging.judge(dataclasses.replace(record(), had_path_arguments=has_paths))
+        assert [line.partition(" of the rows of ")[2].partition(":")[0] for line in judging.told] == [TABLE]

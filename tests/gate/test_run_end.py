@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from fixtures.documents import document
+from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.gate.collection import CollectionRecord
 from pytest_fxgraph.gate.run_end import RunEnd, run_record
 from pytest_fxgraph.gate.session import GoldenSession
+from pytest_fxgraph.goldens.renamed import graph_digest
 from pytest_fxgraph.report.outcome import Outcome
 
 ASKED, UNUSED = "golden/test_a/test_x.yaml", "golden/test_a/test_y.yaml"
@@ -47,9 +50,11 @@ def collected(config):
 class Terminal:
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.newlines = 0  # that were asked for
         self.colours: dict[str, str] = {}  # by line
 
-    def ensure_newline(self) -> None: ...
+    def ensure_newline(self) -> None:
+        self.newlines += 1
 
     def write_line(self, line: str, **colours: bool) -> None:
         self.lines.append(line)
@@ -245,7 +250,7 @@ def differing(golden: str, cluster: str = "", **facts: Any) -> Outcome:
 
 def test_a_cause_of_several_goldens_is_told_once_the_most_frequent_first(summary):
     outcomes = [
-        *(differing(f"a{number}", "few") for number in range(2)),
+        *(differing(f"a{number}", "seldom") for number in range(2)),
         *(differing(f"b{number}", "many", inline={} if number == 0 else None) for number in range(3)),
         *(differing("b1", "many"), differing("c", "alone"), differing("d"), differing("e")),
     ]
@@ -254,7 +259,7 @@ def test_a_cause_of_several_goldens_is_told_once_the_most_frequent_first(summary
 
     assert lines == [
         "fx: 3 goldens differ in the same way (cluster many): headline of b0",
-        "fx: 2 goldens differ in the same way (cluster few): headline of a0",
+        "fx: 2 goldens differ in the same way (cluster seldom): headline of a0",
         "fx: accept the 2 golden files of cluster many with: pytest --fx-received; "
         "fxgraph accept --golden-dir golden --cluster many",
     ]
@@ -326,3 +331,141 @@ def test_five_causes_are_told_and_more_are_counted(summary, count, more):
         f"fx: 2 goldens differ in the same way (cluster cluster{number}): headline of a{number}" for number in range(5)
     ]
     assert lines[5:-1] == more
+
+
+@pytest.mark.parametrize(
+    ("status", "others_passed", "finished"),
+    [(pytest.ExitCode.OK, True, True), (pytest.ExitCode.TESTS_FAILED, True, True), (pytest.ExitCode.OK, False, False)],
+)
+def test_goldens_are_judged_if_the_tests_passed_on_all_other_ranks(config, collected, status, others_passed, finished):
+    goldens, told = GoldenSession(config), []
+    goldens.results["test_a.py::test_x", ASKED] = "matched"
+
+    def gather(*, has_passed):
+        told.append(has_passed)
+        return others_passed
+
+    goldens.gather = gather  # type: ignore[method-assign]
+    config.options["fx_unused"] = "warn"
+    run_end, terminal = RunEnd(goldens, collected), Terminal()
+    run_end.pytest_sessionfinish(SimpleNamespace(exitstatus=status), status)  # type: ignore[arg-type]
+    run_end.pytest_terminal_summary(terminal)
+
+    assert told == [status == pytest.ExitCode.OK]
+    assert (f"fx: unused {UNUSED}" in terminal.lines) is finished
+
+
+RENAMED = "golden/test_a/test_new.yaml"
+
+
+@pytest.mark.parametrize(
+    ("facts", "finished", "line"),
+    [
+        ({"status": "missing"}, True, f"fx: {RENAMED} is missing, and {UNUSED}, for which no test asks"),
+        ({"status": "missing"}, False, None),
+        ({"status": "updated", "update": "new"}, True, None),  # nobody wrote it
+        ({"status": "mismatch"}, True, None),
+    ],
+)
+def test_a_missing_golden_whose_graph_an_unused_golden_holds_is_told(config, collected, facts, finished, line):
+    config.options["fx_unused"] = "ignore"
+    goldens, terminal = GoldenSession(config), Terminal()
+    text = encode(document("%x = input x\nreturn %x"))
+    (config.rootpath / UNUSED).write_text(text, encoding="utf-8")
+    digest = graph_digest(text, "structure")
+    goldens.results["test_a.py::test_x", ASKED] = "matched"
+    goldens.outcomes = [Outcome("test_a.py::test_new", RENAMED, "structure", graph_digest=digest, **facts)]
+    config.hook = SimpleNamespace(pytest_fxgraph_report_section=lambda outcomes: ["", None, "of a hook\n"])
+    status = pytest.ExitCode.OK if finished else pytest.ExitCode.INTERRUPTED
+
+    run_end = RunEnd(goldens, collected)
+    run_end.pytest_sessionfinish(SimpleNamespace(exitstatus=status), status)  # type: ignore[arg-type]
+    run_end.pytest_terminal_summary(terminal)
+
+    assert [each[: len(line or "")] for each in terminal.lines if "is missing" in each] == [line][: line is not None]
+    assert terminal.lines[0] == "of a hook"
+
+
+@pytest.mark.parametrize(("report", "is_told"), [("report.md", True), ("report.json", False)])
+def test_a_markdown_report_is_added_to_the_job_summary_and_the_run_says_so(
+    config, collected, monkeypatch, tmp_path, report, is_told
+):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    config.options.update(fx_report=[report], fx_unused="ignore")
+
+    _, lines = end(config, collected)
+
+    assert ("fx: added the report to the job summary" in lines) is is_told
+    assert (tmp_path / "summary.md").exists() is is_told
+
+
+def test_without_a_job_summary_a_report_is_added_to_none(config, collected, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    config.options.update(fx_report=["report.md"], fx_unused="ignore")
+
+    assert end(config, collected)[1] == ["fx: wrote the report report.md"]
+
+
+@pytest.mark.parametrize(
+    ("written", "errors", "is_begun"),
+    [([], [], False), (["a.yaml"], [], True), ([], ["cannot"], True), (["a.yaml"], ["cannot"], True)],
+)
+def test_lines_begin_on_a_line_of_their_own_and_errors_are_red(summary, written, errors, is_begun):
+    terminal = summary(written=written, errors=errors)
+
+    assert bool(terminal.newlines) is is_begun
+    assert terminal.colours == {f"fx: wrote {path}": "" for path in written} | {f"fx: {each}": "red" for each in errors}
+
+
+@pytest.mark.parametrize(("report", "beginning"), [("a.md", "## Graphs"), ("a.html", "<!"), ("a.json", "{")])
+def test_the_name_of_a_report_decides_about_its_form(config, collected, report, beginning):
+    config.options.update(fx_report=[report], fx_unused="ignore")
+
+    end(config, collected)
+
+    assert (config.rootpath / report).read_text(encoding="utf-8").lower().startswith(beginning.lower())
+
+
+@pytest.mark.parametrize("has_paths", [False, True])
+@pytest.mark.parametrize("reports", [[], ["report.json"]])
+def test_a_run_with_paths_says_so_and_reports_all_goldens(config, collected, has_paths, reports):
+    if has_paths:
+        config.args_source = pytest.Config.ArgsSource.ARGS
+    config.options["fx_report"] = reports
+
+    record = run_record(config, collected, [ASKED], 0)
+
+    assert record.had_path_arguments is has_paths
+    assert (OF_A_FILE_NOT_RUN in record.others) is bool(reports)
+    assert UNUSED in record.others
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_test_files_that_are_gone_are_those_of_goldens_below_rootdir(config, collected, tmp_path, is_ours):
+    (tmp_path / "test_b.py").unlink()
+    if not is_ours:
+        config.rootpath = tmp_path / "project"
+        config.rootpath.mkdir()
+        (config.rootpath / "test_a.py").touch()
+        config.options["fx_golden_dir"] = "../golden"
+
+    assert run_record(config, collected, (), 0).gone == (("test_b.py",) if is_ours else ())
+
+
+@pytest.mark.parametrize("lacking", [[], ["test_a.py::test_x"]])
+def test_goldens_are_kept_where_only_tests_that_lack_theirs_stand_in_the_way(config, lacking):
+    record = CollectionRecord(config)
+    record.add(
+        {"found": {"test_a.py": ("", "test_x")}, "ended": {"test_a.py": ("",)}, "failed": {"test_a.py": ("test_x",)}}
+    )
+
+    assert bool(run_record(config, record, [], 1, lacking).others) is bool(lacking)
+
+
+def test_a_golden_in_no_folder_of_a_test_file_is_nobody_s(config, collected):
+    (config.rootpath / "golden/top.yaml").write_text("format: 2\nnodes: []\n", encoding="utf-8")
+    config.options["fx_report"] = ["report.json"]
+
+    assert {*run_record(config, collected, [ASKED], 0).others} == {UNUSED, OF_A_FILE_NOT_RUN}

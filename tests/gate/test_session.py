@@ -110,6 +110,7 @@ def test_two_tests_that_want_one_golden_write_the_first_text_and_say_so(session)
         "cannot write golden/test_a/test_x.yaml: test_a.py::test_x and test_a.py::test_y want different graphs in it; "
         "give one of them a name of its own with fx_golden(name=...)"
     ]
+    assert session.summary() == "1 golden written, 1 not written"
 
 
 def test_two_tests_that_want_the_same_text_write_it_once(session):
@@ -365,3 +366,116 @@ def test_a_run_that_no_launcher_started_gathers_nothing(session):
 
     assert session.gather(has_passed=False)
     assert golden(session) == "format: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_new"),
+    [
+        ({"status": "missing"}, True),
+        ({"status": "updated", "update": "new"}, True),
+        ({"status": "updated", "update": "changed"}, False),
+        ({"status": "matched"}, False),
+        ({"status": "missing", "inline": {}}, False),
+    ],
+)
+def test_goldens_are_new_that_are_missing_or_added_in_files(session, facts, is_new):
+    outcome = replace(MATCHED, **facts)
+    session.outcomes.append(outcome)
+
+    assert session.new() == [outcome] * is_new
+
+
+def test_the_goldens_of_a_test_whose_beginning_nobody_reported_are_not_written(session):
+    finish(session, UPDATED, phases=("call", "teardown"))
+
+    assert golden(session) is None
+
+
+@pytest.mark.parametrize(
+    ("lacked", "lacking"), [([True], {ID}), ([False], set()), ([True, False], set()), ([False, True], set())]
+)
+def test_a_test_lacks_goldens_if_it_failed_for_nothing_else(session, lacked, lacking):
+    for each in lacked:
+        finish(session, failing="call", outcome="failed", fxgraph_lacked_goldens_only=each)
+
+    assert session.lacking() == lacking
+
+
+def test_a_test_without_a_line_is_placed_at_the_first_line_of_its_file(session):
+    report = SimpleNamespace(nodeid=ID, when="teardown", outcome="failed", location=("test_a.py", None, "test_x"))
+    attach_outcomes([MISSING], report)
+
+    session.pytest_runtest_logreport(report)
+
+    assert session.places == {ID: ("test_a.py", 1)}
+
+
+@pytest.mark.parametrize(
+    ("command", "section"), [("pytest x", "it differs\nmore"), ("", "it differs\n  accept: pytest x\nmore")]
+)
+def test_a_test_that_expects_its_mismatch_is_told_no_command(session, command, section):
+    mismatch = replace(MATCHED, status="mismatch", command=command, section="it differs\n  accept: pytest x\nmore")
+
+    finish(session, replace(mismatch, cluster="3f"), failing="call", outcome="skipped", wasxfail="known")
+
+    assert session.outcomes == [replace(mismatch, command="", section=section, cluster="")]
+
+
+def test_results_are_kept_without_the_texts(session):
+    finish(session, MISSING, replace(UPDATED, golden="golden/b.yaml"), failing="call", outcome="failed")
+
+    assert [(each.new_text, each.received) for each in session.outcomes] == [(None, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "passed", "result"),
+    [
+        ({"status": "matched"}, False, "matched"),
+        ({"status": "mismatch"}, False, "mismatch"),
+        ({"status": "updated", "new_text": "x\n"}, False, "refused"),
+        ({"status": "updated", "new_text": "x\n"}, True, "written"),
+    ],
+)
+def test_an_inline_golden_is_written_if_its_test_passed_and_any_other_result_is_its_own(session, facts, passed, result):
+    inline = Outcome(ID, "test_a.py:3", "structure", inline={"file": "test_a.py", "digest": "", "end": [3, 4]}, **facts)
+
+    finish(session, inline, **({} if passed else {"failing": "call", "outcome": "failed"}))
+
+    assert session.results == {(ID, "test_a.py:3"): result}
+    assert session.asked() == set()
+
+
+def test_rank_0_writes_a_golden_that_it_alone_compared(ranked):
+    session, _ = ranked(0, {1: results(), 2: results()})
+    finish(session, UPDATED)
+
+    assert session.gather(has_passed=True)
+
+    assert golden(session) == "format: 2\n"
+
+
+def test_no_variant_goes_where_ranks_want_another_text_in_one_place(ranked):
+    inline = replace(UPDATED, golden="test_a.py:3", inline={"file": "test_a.py", "digest": "", "end": [3, 4]})
+    others = results(UPDATED, replace(inline, new_text="other\n"))
+    session, _ = ranked(0, {1: others, 2: others})
+    outdated = session.config.rootpath / "golden/test_a/test_x@ranks-1.yaml"
+    outdated.parent.mkdir(parents=True)
+    outdated.write_text("format: 2\nold: 1\n", encoding="utf-8")
+    finish(session, UPDATED, inline)
+
+    session.gather(has_passed=True)
+
+    assert len(session.errors) == 2
+    assert outdated.exists()
+
+
+def test_a_part_that_could_not_be_written_is_refused_and_no_other_result_changes(session):
+    place = {"file": "gone.py", "digest": "", "end": [3, 4], "program": "", "number": 0, "text": ""}
+    inline = Outcome(ID, "gone.py:3", "structure", "updated", new_text="x\n", inline=place)
+    finish(session, inline, UPDATED, MATCHED)
+
+    session.finish(None)
+
+    assert [each.status for each in session.outcomes] == ["refused", "updated", "matched"]
+    assert session.results == {(ID, "gone.py:3"): "refused", (ID, UPDATED.golden): "written"}
+    assert len(session.errors) == 1

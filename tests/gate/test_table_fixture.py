@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 import numpy as np
 import pytest
 import torch
@@ -9,14 +11,18 @@ import torch
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 import fxcore
 from fixtures import models_that_break as models
+from fixtures.items import made_item
 from pytest_fxgraph import capture
 from pytest_fxgraph.captures.capture import Break, Capture
 from pytest_fxgraph.captures.places import Place
+from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError, GoldenFormatError
-from pytest_fxgraph.gate.table_fixture import ObtainedRow
+from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.gate.table_fixture import ObtainedRow, TableRow
 from pytest_fxgraph.gate.table_numbers import measured_numbers, numbers_of, row_values
 from pytest_fxgraph.goldens.table_columns import differences
 from pytest_fxgraph.goldens.table_rows import Row, decode_table, encode_table
+from pytest_fxgraph.report.outcome import Outcome
 
 TESTS = """
 import json, pytest, torch
@@ -333,3 +339,29 @@ def test_four_columns_that_differ_are_told_at_once_and_further_ones_in_a_section
     )
     assert told.lines[-2:] == ("  if all goldens of this test are right, accept them with", "    pytest x")
     assert bool(told.section) is (columns == 5)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "is_told"), [(2, 1, True), (1, None, True), (1, 1, False), (1, 2, False), (0, None, False)]
+)
+def test_findings_of_a_kind_are_told_if_there_are_more_of_it(now, before, is_told):
+    finding = Change("signature", "added", "break", "print", source="model.py:3", operator="print")
+    values = {} if before is None else {"breaks": before}
+    obtained = ObtainedRow(Row("r", "test_x", {"nodes": 2, "breaks": now, "graphs": 5}), {}, {}, [finding])
+
+    golden = Row("r", "test_x", {"nodes": 1, "graphs": 1, **values})
+    told = obtained.told(golden, "t.yaml[r]", "pytest x", is_alone=True, is_drawn=False, has_variants=False)
+
+    assert bool(told.changes) is is_told
+    assert ("model.py:3" in told.section) is is_told
+
+
+@pytest.mark.parametrize("is_received", [False, True])
+def test_a_row_is_received_if_the_run_keeps_received_files(tmp_path, is_received):
+    item, attempt = made_item(tmp_path, fx_received=is_received), GoldenAttempt()
+    obtained = ObtainedRow(Row("r", "test_x", {"nodes": 2}), {}, {})
+    place = TableRow(item, attempt, PurePosixPath("test_a/table.yaml"), "r", obtained)
+
+    outcome = place.with_received(Outcome("t", place.shown, "table", "missing"), lambda: obtained.new_text)
+
+    assert outcome.received == (obtained.new_text if is_received else None)

@@ -15,7 +15,7 @@ from fixtures.train_steps import net_inputs, net_step
 from pytest_fxgraph import Capture, capture
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 from pytest_fxgraph.gate.table_numbers import costs_of, findings_of, measured_numbers, numbers_of, row_values
-from pytest_fxgraph.goldens.table_columns import KERNEL_BYTES, KERNELS
+from pytest_fxgraph.goldens.table_columns import KERNEL_BYTES, KERNELS, QUANTIZED
 
 
 def test_the_parameters_of_one_graph_are_the_parameters_that_it_reads():
@@ -107,3 +107,20 @@ def test_a_capture_of_inductor_has_columns_for_its_kernels_and_any_other_has_non
 
     assert counted[0] == {**counted[1], KERNELS: 2, KERNEL_BYTES: 120}
     assert (counted[1]["graphs"], counted[1]["nodes"]) == (1, 7)
+
+
+def test_a_model_of_plain_numbers_has_no_column_of_quantized_tensors():
+    traced = fxcore.symbolic_trace(nn.Linear(3, 2))
+
+    assert QUANTIZED not in numbers_of(traced)
+
+
+@pytest.mark.parametrize("costs", [None, True, False])
+def test_costs_of_unknown_shapes_are_an_error_only_where_they_are_asked_for(costs):
+    traced = fxcore.symbolic_trace(nn.Linear(3, 2))
+
+    if costs:
+        with pytest.raises(CaptureError, match="the shapes of their inputs are not known"):
+            row_values(traced, {}, costs=costs)
+    else:
+        assert row_values(traced, {"seconds": 1.5}, costs=costs) == {**numbers_of(traced), "seconds": 1.5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import re
@@ -241,3 +242,68 @@ def test_an_archive_that_the_system_cannot_read_is_refused_with_the_systems_reas
     monkeypatch.setattr(zipfile, "ZipFile", fail)
 
     assert refusal(path) == f"cannot read {path}: input/output error; check the path"
+
+
+def crafted(path, program, compression=zipfile.ZIP_STORED):
+    """Write an archive with one program, that torch would not write."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("a/models/model.json", json.dumps(program))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ({}, None),
+        ({"target": "os.system", "inputs": []}, "a call of 'os.system', which is no operator of torch"),
+        ([{"nodes": [{"target": "os.system", "inputs": []}]}], "a call of 'os.system'"),
+        ({"target": "torch.ops.aten.relu.default", "inputs": []}, None),
+        ({"target": "os.system"}, None),  # of no call
+        ({"inputs": []}, None),
+        ({"use_pickle": True, "path_name": "w"}, "the pickled tensor w"),
+        ({"use_pickle": False, "path_name": "w"}, None),
+        ({"expr_str": "os.system(1)"}, "the expression 'os.system"),
+        ({"expr_str": "s0 + 1"}, None),
+        ({"guards_code": ["L > 1", "exit()"]}, "the expression 'exit"),
+    ],
+)
+def test_parts_of_a_program_that_torch_executes_are_named(tmp_path, program, reason):
+    path = crafted(tmp_path / "model.pt2", program)
+
+    if reason is None:
+        check_archive(path, trusts=False, remedy=REMEDY)
+    else:
+        assert reason in refusal(path)
+
+
+@pytest.mark.parametrize("is_compressed", [True, False])
+def test_compressed_and_encrypted_entries_are_refused(tmp_path, is_compressed):
+    path = crafted(tmp_path / "model.pt2", {}, zipfile.ZIP_DEFLATED if is_compressed else zipfile.ZIP_STORED)
+    if not is_compressed:
+        content = bytearray(path.read_bytes())
+        content[content.index(b"PK\x01\x02") + 8] |= 1  # the flags of the entry in the directory
+        path.write_bytes(content)
+
+    assert "is compressed or encrypted, and torch writes none of these" in refusal(path)
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "a\\b", "../x", "a/../x"])
+def test_an_entry_that_leaves_the_archive_is_refused(tmp_path, name):
+    path = crafted(tmp_path / "model.pt2", {})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, "")
+
+    assert f"the entry {name!r} leaves the archive" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_plain"),
+    [("Symbol('s0')", True), ("Float('1.5', precision=53)", True), ("Max('s0', 1)", False), ("L.Symbol", True)],
+)
+def test_a_text_in_an_expression_is_the_name_of_a_symbol_or_a_number(tmp_path, text, is_plain):
+    path = crafted(tmp_path / "model.pt2", {"expr_str": text})
+
+    if is_plain:
+        check_archive(path, trusts=False, remedy=REMEDY)
+    else:
+        assert f"the expression {text!r}" in refusal(path)

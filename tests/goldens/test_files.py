@@ -13,6 +13,7 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.errors import GoldenFormatError, GoldenNameError
 from pytest_fxgraph.goldens.files import (
     Received,
+    _ends_of_variants,
     base_path,
     begins_like_a_golden,
     file_tested_by,
@@ -28,6 +29,7 @@ from pytest_fxgraph.goldens.files import (
     read_received,
     received_path,
     variant_path,
+    variant_paths,
     write_received,
 )
 
@@ -276,3 +278,16 @@ def test_a_variant_for_ranks_names_them_and_belongs_to_its_golden():
     assert ranks_served_by(golden) == frozenset()
     assert golden_of_all_ranks(variant) == golden
     assert base_path(variant).name == "test_f.yaml"
+
+
+@pytest.mark.parametrize("has_cuda", [False, True])
+def test_the_variants_of_a_platform_come_before_the_base(monkeypatch, has_cuda):
+    monkeypatch.setattr("sys.platform", "darwin")
+    _ends_of_variants.cache_clear()
+
+    paths = variant_paths(PurePosixPath("a/t.yaml"), "2.13.0+cpu", has_cuda=has_cuda)
+
+    cuda = "@cuda" if has_cuda else None
+    ends = [f"@torch-2.13{cuda}" if cuda else None, "@torch-2.13@macos", "@torch-2.13", cuda, "@macos", ""]
+    assert [str(path) for path in paths] == [f"a/t{end}.yaml" for end in ends if end is not None]
+    _ends_of_variants.cache_clear()

@@ -364,3 +364,22 @@ def test_a_call_whose_end_is_unknown_or_elsewhere_is_found_by_its_line():
         found.find(end, 3, "c")
     with pytest.raises(GoldenWriteError, match="with a text of its own stands there"):
         found.find(None, 2, "b")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"",  # no text
+        b"1",
+        b"'other'",
+        f"{TEXT!r}), (1".encode(),  # a call and something else
+    ],
+)
+def test_a_file_that_would_be_another_program_is_not_written(monkeypatch, written):
+    content = b"assert f == g.inline()\n"
+    source = InlineSource(content, "test_a.py")
+    (end,) = map(end_of, calls_of(content))
+    monkeypatch.setattr(InlineSource, "_replacement", lambda self, literal, text: written)
+
+    with pytest.raises(GoldenWriteError, match="would not be the same program with other texts; nothing was written"):
+        source.rewritten({end: TEXT})

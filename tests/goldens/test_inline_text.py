@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.decoding import decode
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, without_code
+from pytest_fxgraph.document.model import (
+    GraphDocument,
+    ModuleRecord,
+    NodeRecord,
+    StateRecord,
+    YamlDataError,
+    without_code,
+)
 from pytest_fxgraph.document.spelling import fits_in_a_block
 from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.goldens.inline_text import dedented, read_inline, write_inline
@@ -310,3 +317,13 @@ def test_a_text_written_by_hand_differs_from_a_graph_by_what_it_says():
     obtained = read_inline("input x\n%z = torch.neg(%x)\nreturn %z\n", "a")
 
     assert [change.kind for change in compare_documents(expected, obtained).changes] == ["operators"]
+
+
+def test_a_fault_of_the_whole_text_is_told_at_its_first_line(monkeypatch):
+    def refuse(lines):
+        raise YamlDataError("it is odd")
+
+    monkeypatch.setattr("pytest_fxgraph.goldens.inline_text.read_document", refuse)
+
+    with pytest.raises(GoldenFormatError, match=r"inline golden test_a.py:7, line 1 of the text, 'input x': it is odd"):
+        read_inline("input x\nreturn %x\n", "test_a.py:3", lambda: 7)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import operator
 import re
@@ -328,3 +329,35 @@ def test_the_kept_code_computes_what_the_graph_does_whatever_names_the_golden_ha
     assert {name for name in called if not name.startswith(WRAPPED)} <= set(
         re.findall(r"^    (\w+) = ", kept.code, re.MULTILINE)
     )
+
+
+@pytest.mark.parametrize(
+    ("level", "keeps", "name"),
+    [("exact", False, "relu"), ("structure", True, "relu"), ("exact", True, "relu"), ("structure", False, "mine")],
+)
+def test_traced_names_are_kept_at_level_exact_and_in_a_golden_that_has_them(level, keeps, name):
+    graphs: Graphs = {}
+    obtained = build_document(fxcore.symbolic_trace(lambda x: torch.relu(x)), graphs=graphs)
+    golden = dataclasses.replace(rename_nodes(obtained, {"relu": "mine"}), keeps_traced_names=keeps)
+
+    after = document_after(golden, with_code(obtained, graphs), graphs, level)
+
+    assert after.nodes[1].name == name
+    assert after.keeps_traced_names is (name == "relu")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_kept"),
+    [
+        ("torch.relu(%x)", "torch.relu(%x)", True),
+        ("torch.tanh(%x)", "torch.relu(%x)", False),  # another operator
+        (".relu(%x)", "torch.relu(%x)", False),
+        ("self.conv(%x)", "self.conv(%x)", True),
+    ],
+)
+def test_a_name_is_kept_by_a_node_of_the_same_operator(before, after, is_kept):
+    golden, obtained = (
+        document(f"%x = input x\n%{name} = {call}\nreturn %{name}") for name, call in (("mine", before), ("n", after))
+    )
+
+    assert (with_kept_names(golden, obtained).nodes[1].name == "mine") is is_kept

@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
+from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
 from pytest_fxgraph.goldens.files import golden_digest
-from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX, GoldenStore, rank_variants
+from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX, GoldenStore, rank_variants, write_whole
 
 
 @pytest.fixture
@@ -382,3 +382,58 @@ def test_a_write_of_what_a_golden_holds_is_none(store):
     assert (store.root / "a.yaml").stat().st_ino == before.st_ino
     assert store.copy("a.yaml", "b.yaml") is True
     assert store.copy("a.yaml", "b.yaml") is False
+
+
+def test_a_link_out_of_the_folder_is_refused_by_the_question_whether_a_file_exists(store, tmp_path):
+    (tmp_path / "outside.yaml").touch()
+    store.root.mkdir()
+    (store.root / "a.yaml").symlink_to(tmp_path / "outside.yaml")
+    (store.root / "b.yaml").symlink_to(store.root / "gone.yaml")
+
+    with pytest.raises(GoldenNameError, match="links lead it to"):
+        store.exists("a.yaml")
+    assert store.exists("b.yaml")
+    assert not store.exists("c.yaml")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(5, "Input/output error"), "input/output error"), (OSError("Odd"), "odd"), (OSError(), "oserror")],
+)
+def test_the_reason_of_a_failure_is_the_systems_or_pythons(store, monkeypatch, error, reason):
+    store.write("a.yaml", "text\n")
+
+    def refuse(self):
+        raise error
+
+    monkeypatch.setattr("pathlib.Path.unlink", refuse)
+
+    with pytest.raises(GoldenWriteError, match=f"cannot remove .*: {reason}; give permission"):
+        store.remove("a.yaml")
+
+
+def test_a_golden_is_replaced_if_it_is_the_compared_one_or_has_the_text_already(store):
+    assert store.replace("a.yaml", "one\n", None) is True
+    assert store.replace("a.yaml", "two\n", None) is False
+    assert store.read("a.yaml") == "one\n"
+    assert store.replace("a.yaml", "one\n", golden_digest(b"gone\n")) is True
+    assert store.replace("a.yaml", "two\n", golden_digest(b"one\n")) is True
+    assert store.read("a.yaml") == "two\n"
+
+
+def test_a_report_is_written_with_all_its_folders_and_errors_name_it(tmp_path):
+    write_whole(tmp_path / "a/b/report.md", "text\ud800\n", "report")
+
+    assert (tmp_path / "a/b/report.md").read_bytes() == b"text\\ud800\n"
+    for shown_as, named in ((None, str(tmp_path / "a/b")), ("a/b", "a/b")):
+        with pytest.raises(
+            ReportError, match=f"cannot write the report {named}: it is a folder; move what lies in its"
+        ):
+            write_whole(tmp_path / "a/b", "text\n", "report", shown_as=shown_as)
+
+
+def test_a_colon_is_refused_where_it_names_a_drive(store):
+    assert not store.exists("test_a/x:y.yaml")
+    assert not store.exists("xy:z.yaml")
+    with pytest.raises(GoldenNameError, match="it is not a path below"):
+        store.exists("c:x.yaml")

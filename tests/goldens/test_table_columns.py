@@ -94,3 +94,14 @@ def test_rows_that_came_and_went_are_told_with_their_numbers():
 
     assert [*row_differences({}, rows)] == ["+ net: nodes 3, time 1.5"]
     assert [*row_differences(rows, {})] == ["- net: nodes 3, time 1.5"]
+
+
+def test_every_row_that_came_went_or_changed_is_told_in_order():
+    before = {name: Row(name, name, {"flops": 1}) for name in "bcd"}
+    after = {name: Row(name, name, {"flops": 2 if name == "d" else 1}) for name in "acd"}
+
+    assert [line.partition(" (")[0] for line in row_differences(before, after)] == [
+        "+ a: flops 1",
+        "- b: flops 1",
+        "~ d: flops 1 -> 2",
+    ]

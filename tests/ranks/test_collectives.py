@@ -422,6 +422,7 @@ def test_collectives_of_inner_graphs_are_listed():
         ("all_to_all_single", (torch.ones(6), [2, 4], [4, 2], "0"), torch.ones(6), (4, 2), (2, 4)),
         ("all_to_all_single", (torch.ones(6, 5), [6, 6], [2, 4], "0"), torch.ones(12, 5), (10, 20), (30, 30)),
         ("all_to_all_single", (torch.ones(6), [], [], "0"), torch.ones(6), (3,), (3,)),
+        ("all_to_all_single", (torch.ones(1), [1, 0], [0, 1], "0"), torch.ones(1), (0, 1), (1, 0)),
         ("all_to_all_single", (torch.ones(0), [0, 0], [0, 0], "0"), torch.ones(0), (0, 0), (0, 0)),
         ("all_gather_into_tensor_coalesced", ([torch.ones(3), torch.ones(1)], 2, "0"), [torch.ones(6), torch.ones(2)],
          (4,), (4,)),
@@ -468,3 +469,12 @@ def test_a_collective_knows_the_line_of_the_model_that_called_it(stack, source):
         (collective,) = collectives_of([fxcore.GraphModule({}, graph)], 0, {})
 
     assert (collective.kind, collective.source) == ("all_reduce", source)
+
+
+def test_a_mesh_without_names_names_no_dimension():
+    device_mesh = pytest.importorskip("torch.distributed.device_mesh")
+    with fake_group(size=4):
+        mesh = device_mesh.init_device_mesh("cpu", (4,))
+        found = communicators_by_name([mesh])
+
+    assert {each.ranks for each in found.values()} == {(0, 1, 2, 3)}

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -215,3 +216,57 @@ def _wait_until(is_true) -> None:
     while not is_true():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def made_rank(number, tmp_path, *, failure="", answer=None):
+    return SimpleNamespace(number=number, failure=failure, answer=answer, stack_file=tmp_path / f"{number}.stack")
+
+
+@pytest.mark.parametrize(
+    ("states", "lines"),
+    [
+        (
+            ["wait", "wait", "end"],
+            [
+                "rank 0, 1 of 3 did not end step within 5 s",
+                "rank 0 ...",
+                "rank 1 ...",
+                "rank 2 has ended",
+                "call each collective on all ranks of its group in one order, or give a longer timeout=",
+            ],
+        ),
+        (
+            ["end", "raise", "wait", "die", "end"],
+            [  # a death is the cause of lost connections
+                "rank 3 of 5 failed in step: it died",
+                "rank 1 failed, too: it raised",
+                "rank 2 ...",
+                "rank 0, 4 has ended",
+                "",
+                "rank 1:",
+                "its traceback",
+            ],
+        ),
+    ],
+)
+def test_the_message_tells_the_cause_first_and_what_became_of_the_other_ranks(tmp_path, states, lines):
+    made = {
+        "wait": {},
+        "end": {"answer": (True, 1)},
+        "raise": {"failure": "it raised", "answer": (False, ("", "its traceback\n"))},
+        "die": {"failure": "it died"},
+    }
+    ranks = [made_rank(number, tmp_path, **made[state]) for number, state in enumerate(states)]
+
+    told = processes._message(ranks, SimpleNamespace(name="step", timeout=5.0)).split("\n")
+
+    assert [re.sub(r"^(rank \d+) (?!of|has|failed).*", r"\1 ...", line) for line in told] == lines
+
+
+@pytest.mark.parametrize("failure", [processes._NO_TRAINING, "it raised"])
+def test_a_fork_that_cannot_train_is_told_with_the_way_around(tmp_path, failure):
+    ranks = [made_rank(0, tmp_path, answer=(True, 1)), made_rank(1, tmp_path, failure=f"an error: {failure}")]
+
+    told = processes._message(ranks, SimpleNamespace(name="step", timeout=5.0))
+
+    assert ("define build at the top of a module" in told) is (failure != "it raised")

@@ -12,8 +12,10 @@ from fixtures.process_groups import needs_fake_group
 from pytest_fxgraph.captures.request import CaptureRequest
 from pytest_fxgraph.captures.step_trace import Step, local_part
 from pytest_fxgraph.captures.ways import captured
-from pytest_fxgraph.errors import RanksError
+from pytest_fxgraph.errors import ChoiceError, RanksError
 from pytest_fxgraph.ranks.processes import run_on_ranks
+from pytest_fxgraph.ranks.rank_program import ProgramRequest, StateMemory, check_optimizer, state_memory
+from pytest_fxgraph.ranks.world import World
 
 pytestmark = [
     needs_fake_group,
@@ -141,3 +143,63 @@ def test_a_schedule_of_a_pipeline_is_refused_with_the_alternative(fx_ranks):
 
     with pytest.raises(RanksError, match=r"rank 0: build returns a PipelineStage .* Return the module of the stage"):
         fx_ranks(build, (torch.ones(2, 4),), world_size=2)
+
+
+@pytest.mark.parametrize(
+    ("frontend", "mode", "step"),
+    [
+        ("make_fx", "train", Step(is_training=True)),
+        ("make_fx", "eval", Step(is_training=False)),
+        ("make_fx", None, Step(is_training=False)),
+        ("aot", "train", None),
+    ],
+)
+def test_a_step_is_traced_by_make_fx_alone_and_trains_in_that_mode(frontend, mode, step):
+    model = nn.Linear(2, 2)
+    request = ProgramRequest(lambda rank: model, torch.ones(1, 2), None, frontend, mode, World.of(2, None), "cpu")
+
+    assert request.capture_request(model, 0).step == step
+
+
+def test_inputs_are_those_of_the_rank_or_of_all_ranks():
+    for inputs, of_rank in ((torch.ones(2), 1.0), (lambda rank: torch.full((2,), float(rank)), 3.0)):
+        request = ProgramRequest(nn.Linear, inputs, None, "aot", None, World.of(4, None), "cpu")
+        assert request.arguments(3).tolist() == [of_rank] * 2
+
+
+@pytest.mark.parametrize(
+    ("is_training", "optimizer", "memory"),
+    [
+        (False, None, StateMemory(36, 0, 0)),
+        (True, None, StateMemory(36, 8, 0)),
+        (True, "sgd", StateMemory(36, 8, 0)),
+        (True, "sgd_momentum", StateMemory(36, 8, 8)),
+        (True, "adam", StateMemory(36, 8, 16)),
+        (True, "adamw", StateMemory(36, 8, 16)),
+    ],
+)
+def test_parameters_that_train_have_gradients_and_the_state_of_an_optimizer(is_training, optimizer, memory):
+    model = nn.Linear(2, 2)
+    model.weight.requires_grad_(False)
+    model.register_buffer("scale", torch.ones(3))
+
+    assert state_memory(model, is_training=is_training, optimizer=optimizer) == memory
+    assert state_memory(torch.relu, is_training=is_training, optimizer=optimizer) == StateMemory()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "mode", "words"),
+    [
+        (None, None, None),
+        (None, "train", None),
+        ("adam", "train", None),
+        ("adam", "eval", "belongs to a training step"),
+        ("lion", "train", "there is no optimizer 'lion'"),
+    ],
+)
+def test_an_optimizer_is_known_and_belongs_to_a_training_step(optimizer, mode, words):
+    if words is None:
+        check_optimizer(optimizer, mode)
+    else:
+        with pytest.raises(ChoiceError, match=words):
+            check_optimizer(optimizer, mode)

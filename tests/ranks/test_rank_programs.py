@@ -10,7 +10,7 @@ from fixtures.documents import document
 from pytest_fxgraph.errors import CollectiveError, RanksError
 from pytest_fxgraph.ranks.collectives import Collective, Communicator
 from pytest_fxgraph.ranks.rank_program import StateMemory
-from pytest_fxgraph.ranks.rank_programs import RankCost, RankCosts, RankPrograms
+from pytest_fxgraph.ranks.rank_programs import RankCost, RankCosts, RankPrograms, _sent
 from pytest_fxgraph.ranks.world import World
 
 FIRST = RankCost((0, 1, 3), 1000, 20, StateMemory(5, 6, 7), 8, {("all_reduce", "tp"): 4096}, ("my.op",))
@@ -101,3 +101,22 @@ def test_collectives_of_all_ranks_meet_or_the_error_says_why():
     assert lonely.collectives == calls[:1]
     with pytest.raises(CollectiveError, match=r"rank 0 waits in barrier on ranks 0-1 .* for rank 1"):
         lonely.assert_matching_collectives()
+
+
+def test_sent_bytes_are_added_up_by_kind_and_group():
+    tp, lone = Communicator((0, 1), "tp"), Communicator((0, 2))
+    calls = [
+        Collective(0, place, kind, group, "float32", ((2,),), 8)
+        for place, (kind, group) in enumerate(
+            [("all_reduce", tp), ("all_reduce", tp), ("all_reduce", lone), ("send", lone)]
+        )
+    ]
+
+    assert _sent(calls) == {("all_reduce", "tp"): 16, ("all_reduce", "2_ranks"): 8, ("send", "2_ranks"): 8}
+
+
+def test_the_largest_numbers_of_one_rank_are_its_own():
+    nothing = RankCost((0,), 0, 0, StateMemory(), 0, {}, ())
+
+    assert RankCosts([SECOND]).largest == SECOND.columns
+    assert RankCosts([nothing]).largest == nothing.columns

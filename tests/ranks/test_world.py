@@ -41,3 +41,8 @@ def test_a_builder_of_one_argument_gets_no_mesh(monkeypatch):
     assert world.model(lambda rank, mesh: (rank, mesh), 3) == (3, (2, 2))
     assert world.model(lambda rank, seed=0, *, mesh=None: seed, 3) == (2, 2)
     assert World.of(4, None).model(lambda rank, seed=0: seed, 3) == 0
+
+
+def test_a_world_may_have_one_rank():
+    assert World.of(1, None).size == 1
+    assert World.of(None, (1,)).size == 1

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+import torch
+from torch import nn
 
 from pytest_fxgraph.captures.torch_internals import InternalsError
+from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.recorder import compilations
 
 
@@ -51,3 +56,60 @@ def test_a_part_that_torch_lacks_makes_a_fact_the_reason_and_fails_no_test(recor
         assert graphs[-1].facts["recompiles"] == ["torch 9.9 has no part"]
     else:
         assert {each.facts[told] for each in graphs} == {"torch 9.9 has no part"}
+
+
+def test_a_graph_that_hands_on_its_inputs_and_state_has_no_calls():
+    graph = torch.fx.Graph()
+    graph.output((graph.placeholder("x"), graph.get_attr("weight")))
+    module = torch.fx.GraphModule(nn.Linear(2, 2), graph)
+
+    assert not compilations.has_calls(module)
+    assert compilations.has_calls(torch.fx.symbolic_trace(nn.ReLU()))
+    assert compilations.has_calls(torch.fx.symbolic_trace(lambda x: x.sin()))
+
+
+def test_a_graph_is_described_without_lines_of_the_source():
+    text = encode(compilations.describe_graph(torch.fx.symbolic_trace(lambda x: x.sin())))
+
+    assert "%sin = " in text
+    assert ".py" not in text
+
+
+def free():
+    return None
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "name"),
+    [
+        (nn.ReLU.forward.__code__, {"self": nn.ReLU()}, "torch.nn.modules.activation.ReLU"),
+        (nn.ReLU.forward.__code__, {"self": 3, "input": nn.ReLU()}, "models.forward"),
+        (nn.ReLU.forward.__code__, {"input": nn.ReLU()}, "models.forward"),
+        (free.__code__, {"": 3, "self": nn.ReLU()}, "models.free"),
+    ],
+)
+def test_a_compiled_function_is_named_by_the_module_that_it_belongs_to(monkeypatch, code, arguments, name):
+    function = SimpleNamespace(code=code, arguments=arguments, module="models", break_reason=None)
+    monkeypatch.setattr(compilations, "compiled_function", lambda output_graph: function)
+
+    for failed, known in ((["k: expected 2"], code), ([], nn.Linear.forward.__code__)):
+        found = compilations.facts_of_function(None, (known, ["k: expected 2"]))
+        assert found == (function, name, {"breaks": [], "recompiles": failed})
+
+
+def test_the_guards_of_values_are_told_in_order(monkeypatch):
+    asked = []
+
+    def guards_of(facts, model, own_name):
+        asked.append(([each.text for each in facts], model, own_name))
+        return [SimpleNamespace(kind="size", text="x.shape"), *reversed(facts)]
+
+    monkeypatch.setattr(compilations, "facts_of", lambda guard, values: guard)
+    monkeypatch.setattr(compilations, "guards_of", guards_of)
+    facts = [SimpleNamespace(kind=kind, text=text) for kind, text in (("value", "a"), ("type", "b"), ("value", "c"))]
+    module = nn.ReLU()
+    function = SimpleNamespace(code=nn.ReLU.forward.__code__, arguments={"self": module})
+
+    for known in (None, function):
+        assert compilations.guards_of_compilation(known, SimpleNamespace(guards=[facts[:2], facts[2:]])) == ["a", "c"]
+    assert asked == [(["a", "c"], None, ""), (["a", "c"], module, "self")]

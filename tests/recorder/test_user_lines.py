@@ -47,6 +47,10 @@ def test_a_file_of_a_package_begins_at_its_nearest_folder_of_imports(tmp_path, m
     assert names["line"](tmp_path / "project") == "package/model.py:2"
 
 
+def test_the_frame_that_asks_is_the_innermost():
+    assert next(user_lines.frames()) is inspect.currentframe()
+
+
 def test_without_a_line_of_the_user_there_is_none(monkeypatch):
     monkeypatch.setattr(user_lines, "frames", lambda: iter(()))
 

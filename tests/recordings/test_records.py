@@ -45,3 +45,15 @@ def test_another_format_is_refused_with_both_formats():
     line = json.dumps({**json.loads(to_line(RECORDS[0])), "format": 9})
     with pytest.raises(RecordingError, match="its format is 9, this version reads 1; record the run again"):
         from_line(line, "the index")
+
+
+def test_an_index_shows_letters_as_they_are():
+    assert '"größer"' in to_line(LeftOutRecord("t", "export", "M", "größer"))
+
+
+def test_a_line_without_later_fields_is_read():
+    line = '{"record": "run", "process": "1-a", "arguments": [], "kinds": [], "environment": {}}'
+
+    run = from_line(line, "the index")
+
+    assert (run.worker, run.format, run.started, run.seeded) == ("", 1, 0.0, False)

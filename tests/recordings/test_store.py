@@ -12,7 +12,7 @@ import pytest
 from pytest_fxgraph.errors import RecordingError
 from pytest_fxgraph.recordings.place import Folder, place_at
 from pytest_fxgraph.recordings.records import EndRecord, GraphRecord, OutcomeRecord, StartRecord
-from pytest_fxgraph.recordings.store import IndexWriter, RecordingStore
+from pytest_fxgraph.recordings.store import IndexWriter, RecordingStore, removals
 
 A, B = "a" * 64, "b" * 64
 TEXT = "format: 3\ngraph: |\n  return ()\nend: true\n"
@@ -287,3 +287,25 @@ def test_a_process_that_is_killed_while_it_writes_leaves_whole_graphs(tmp_path):
     graphs = [each for each in records(store)["1-a"] if isinstance(each, GraphRecord)]
     assert len(graphs) > 10
     assert {store.text(each.graph) for each in graphs} == {"text\n" * 2000}
+
+
+DAY = 86400.0
+
+
+@pytest.mark.parametrize(
+    ("older_than", "now", "removed"),
+    [
+        (50.0, 150.0, []),
+        (49.0, 150.0, ["index/1-a.jsonl", f"graphs/{B}.yaml"]),
+        (2 * DAY, DAY + 100, []),
+        (2 * DAY, DAY + 101, [f"graphs/{B}.yaml"]),
+    ],
+)
+def test_what_is_older_than_a_time_goes_and_a_needless_graph_after_a_day(tmp_path, older_than, now, removed):
+    store = recorded(str(tmp_path), started=100.0)
+    store.keep(B, TEXT)
+    os.utime(tmp_path / "graphs" / f"{B}.yaml", (100, 100))
+
+    (found,) = removals(store, older_than, now)
+
+    assert [each.path for each in found.files] == removed

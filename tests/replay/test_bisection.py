@@ -172,3 +172,11 @@ def test_flags_that_change_nothing_take_one_run():
 def test_all_flags_without_a_recording_are_an_error():
     with pytest.raises(RecordingError, match="cannot record it"):
         smallest_set(FLAGS, Runs(lambda chosen: None).compare)
+
+
+@pytest.mark.parametrize(("names", "asked"), [("abcdefg", "gdef"), ("abcdef", "fcde"), ("abc", "cb"), ("ab", "b")])
+def test_the_middle_is_recorded_first_and_the_earlier_of_two(names, asked):
+    found = Graphs("a", {name: "ab"[name == names[-1]] for name in names})
+
+    assert first_changed_of(names, found.compare).first == names[-1]
+    assert "".join(found.asked) == asked

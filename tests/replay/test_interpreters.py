@@ -42,6 +42,7 @@ def test_releases_have_names_in_several_spellings(tmp_path):
         (None, "no such file or directory; name an interpreter"),
         ("#!/bin/sh\necho no Python here >&2; exit 3", "no Python here; name an interpreter of Python"),
         ('#!/bin/sh\necho \'["", "3.12", {"pytest": "9"}, [], {}]\'', "pytest-fxgraph, torch not installed there"),
+        ("#!/bin/sh\necho first >&2; echo last >&2", ": last; name an interpreter of Python"),
         ("#!/bin/sh\necho words", "it told nothing; name an interpreter of Python"),
     ],
 )

@@ -228,13 +228,14 @@ def test_variables_of_this_process_alone_do_not_make_another_recording(git_folde
 
 
 def test_generated_files_are_copied_on_request(git_folder, trees, runs, monkeypatch):
-    commit = git_folder.commit({"model.py": "a", ".gitignore": "_version.py"})
-    git_folder.commit({"shop/__init__.py": ""})
-    git_folder.write({"shop/_version.py": "1"})
+    commit = git_folder.commit({"model.py": "a", "lib/__init__.py": "", ".gitignore": "_version.py"})
+    git_folder.commit({"shop/__init__.py": "", "shop/inner/deep/__init__.py": ""})
+    git_folder.write({"shop/_version.py": "1", "shop/inner/deep/_version.py": "0", "lib/_version.py": "0"})
     seen = []
     record = runs.record
 
     def look(place, arguments, *, folder, **options):
+        assert all((folder / name / "_version.py").read_text() == "0" for name in ("lib", "shop/inner/deep"))
         seen.append((folder / "shop/_version.py").read_text())
         return record(place, arguments, folder=folder, **options)
 

@@ -19,9 +19,18 @@ from pytest_fxgraph.replay.repetition import TOGETHER, UNSET, Repetition
 class Runs:
     """Plays runs: `graphs` gives the constant of each test's graph for the number and the environment of a run."""
 
-    def __init__(self, graphs, *, status=0, ends=True, outcome=lambda number: "passed", facts=lambda number: {}):
+    def __init__(
+        self,
+        graphs,
+        *,
+        status=0,
+        ends=True,
+        outcome=lambda number: "passed",
+        facts=lambda number: {},
+        text="%a = operator.add(%x, {})",
+    ):
         self.environments = []
-        self._facts = facts
+        self._facts, self._text = facts, text
         self._graphs, self._status, self._ends, self._outcome = graphs, status, ends, outcome
 
     def __call__(self, place, arguments, *, folder, environment):
@@ -31,7 +40,7 @@ class Runs:
         index = store.new_index(StartRecord(f"1-{number}", [], [], {}))
         for test, constant in self._graphs(number, environment).items():
             graph = f"{constant:064x}"
-            store.keep(graph, encode(document(f"%x = input x\n%a = operator.add(%x, {constant})\nreturn %a")))
+            store.keep(graph, encode(document(f"%x = input x\n{self._text.format(constant)}\nreturn %a")))
             index.add(GraphRecord(test, 0, "symbolic", "function", graph, facts=self._facts(number)))
             index.add(OutcomeRecord(test, self._outcome(number)))
         if self._ends:
@@ -166,3 +175,13 @@ def test_another_outcome_cannot_be_judged(repeat):
 def test_a_run_without_a_whole_recording_cannot_be_judged(repeat, runs, words):
     with pytest.raises(RecordingError, match=f"cannot tell whether the runs are the same: {words}"):
         repeat(runs)
+
+
+def test_three_edits_of_a_graph_are_told(repeat):
+    calls = [f"%{name} = torch.{name}(%x, {{0}})" for name in "fghk"]
+    text = "\n".join([*calls, "%a = torch.cat([%f, %g, %h, %k])"])
+
+    (found,) = repeat(Runs(lambda number, environment: {"t": number}, text=text), 2)[0].unstable
+
+    edits = [f"torch.{name} argument 2: 0 -> 1" for name in "fgh"]
+    assert found.words == f"run 2: {'; '.join(edits)} and 1 more"

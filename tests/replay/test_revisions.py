@@ -65,6 +65,8 @@ def test_a_submodule_comes_at_its_commit(git_folder, new_git_folder, tmp_path):
     inner = new_git_folder("inner")
     inner.commit({"part.py": "old"})
     git_folder.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.path), "part")
+    git_folder.git("update-index", "--add", "--cacheinfo", f"160000,{'ab' * 20},absent")
+    (git_folder.path / "absent").mkdir()  # not checked out
     first = git_folder.commit({})
     part = inner.commit({"part.py": "new"})
     git_folder.git("-C", "part", "pull", "-q")

@@ -68,6 +68,8 @@ def test_a_cluster_is_chosen_by_key_before_number():
     assert chosen_cluster(clusters, "2") is clusters[1]
     assert chosen_cluster(clusters, "3") is None
     assert chosen_cluster(clusters, "9" * 5000) is None
+    assert chosen_cluster(clusters, "00002") is clusters[1]
+    assert chosen_cluster(clusters, "000002") is None
 
 
 def test_one_edit_is_one_cause_however_many_blocks_a_model_has():

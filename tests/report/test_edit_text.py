@@ -108,3 +108,15 @@ def test_the_node_of_an_edit_is_named_where_it_is_one_and_says_something_new(kin
 
     assert place_of_edit(Edit(kind, "relu -> gelu", sites, (change,))) == place
     assert place_of_edit(Edit(kind, "relu -> gelu", sites, ())) == place.partition("in mlp")[0].removesuffix(": ")
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (("block", "runs", "more"), "text at 2 places: a.b.0, a.b.1"),
+        (("block", "other", "runs"), "text at a.b"),
+        (("block",), "text at a.b"),
+    ],
+)
+def test_an_edit_of_blocks_is_at_the_module_around_them_unless_they_run_otherwise(key, words):
+    assert describe_edit(Edit("block", "text", (Site("a.b.0"), Site("a.b.1")), (), key)) == words

@@ -82,6 +82,13 @@ def test_the_first_of_a_name_counts_as_its_zeroth():
     assert group.others == ["mul_1", "mul_2"]
 
 
+def test_a_wire_behind_the_first_of_a_name_has_to_count_along():
+    pairs = (("relu", "add"), ("relu_1", "add_1"), ("relu_2", "add_5"))
+    changes = [Change("wiring", "changed", "node", name, "args[0]", "%x", f"%{wire}") for name, wire in pairs]
+
+    assert [[group.change.where, *group.others] for group in folded(changes)] == [["relu", "relu_1"], ["relu_2"]]
+
+
 def test_modules_of_the_further_places_are_named():
     changes = [
         Change("operators", "added", "node", f"mul_{n}", obtained="f(1)", operator="f", scope=f"layers.{n}.attn.out")

@@ -86,9 +86,32 @@ def test_a_long_hunk_is_cut_and_counted():
 
     lines = shown(expected, obtained)
 
-    assert lines[-1].startswith("  and ")
-    assert lines[-1].endswith(" more changed lines")
-    assert len(lines) < 30
+    assert lines == [
+        "  input x as %n0",
+        *(f"- %n{p + 1} = f{p}(%n{p})" for p in range(23)),
+        "  and 37 more changed lines",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "is_cut"), [("{0}" + "b" * 300, True), ("b" * 150 + "{0}" + "b" * 150, False)], ids=["start", "middle"]
+)
+def test_long_lines_are_cut_unless_the_cut_hides_their_difference(word, is_cut):
+    expected, obtained = (document(f"%x = input x\n%a = {word.format(mark)}(%x)\nreturn %a") for mark in "fg")
+
+    for line, mark in zip(shown(expected, obtained)[1:3], "fg", strict=True):
+        assert (" ... " in line) is is_cut
+        assert is_cut or line[2:] == f"%a = {word.format(mark)}(%x)"
+
+
+def test_a_renamed_node_and_a_changed_module_are_shown_together():
+    modules = [(ModuleRecord("m", "torch.nn.Linear", (("size", size),)),) for size in "12"]
+    expected = document(CHAIN, modules=modules[0])
+    obtained = document(CHAIN.replace("%b", "%bb"), modules=modules[1])
+    diff = GraphDiff(expected, obtained)
+
+    assert [line[0] for line in diff.lines("module")] == ["-", "+"]
+    assert diff.lines()[2] == "  %b = g(%a)"
 
 
 def test_graphs_inside_modules_have_hunks_of_their_own():
@@ -201,6 +224,14 @@ def test_a_renamed_node_is_a_difference_where_names_count(keeps_names):
     changed = ["- %b = g(%a)", "+ %bb = g(%a)", "- %c = h(%b)", "+ %c = h(%bb)"]
     assert [line for line in lines if line[0] in "+-"] == (changed if keeps_names else [])
     assert len(lines) == 9 if keeps_names else 7
+
+
+def test_the_numbers_of_the_golden_are_taken_over_unless_names_count():
+    expected, obtained = (document(f"%x = input x\n%a = f(%x, {number})\nreturn %a") for number in ("1.0", "1"))
+
+    assert [line for line in GraphDiff(expected, obtained, keeps_names=True).lines() if line[0] != " "] == [
+        *("- %a = f(%x, 1.0)", "+ %a = f(%x, 1)"),
+    ]
 
 
 def test_a_replaced_node_has_its_own_name_and_a_new_node_none_that_is_taken():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.documents import document
+from pytest_fxgraph.document.model import ModuleRecord
 from pytest_fxgraph.report.graph_summary import MOST_LINES, summary_section
 
 GOLDEN = "golden/test_net/test_net.yaml"
@@ -92,3 +93,30 @@ def test_more_than_12_groups_are_told_one_level_higher(modules, lines):
     told = summary(*chain(modules, "m.a.{}", inputs=9))
 
     assert told[5:7] == lines
+
+
+def test_two_layers_share_a_line_and_four_operators_are_named():
+    names = ("relu", "relu", "neg", "exp", "sin")
+    layers = [
+        f"%{name}_{i}_{place} = torch.{name}(%x) @ layers.{i}" for i in (0, 1) for place, name in enumerate(names)
+    ]
+    rest = [f"%r{number} = torch.log(%x) @ net" for number in range(12)]
+
+    lines = summary("%x = input x", *layers, *rest, "return %r1")
+
+    assert "  layers.0, layers.1: 5 nodes each, torch.relu x2, torch.neg, torch.exp, torch.sin" in lines
+
+
+def test_a_call_of_a_module_has_the_name_of_its_class():
+    lines = ["%x = input x", *(f"%a{number} = self.fc(%x)" for number in range(20)), "return %a1"]
+    modules = (ModuleRecord("fc", "torch.nn.Linear"),)
+
+    told = summary_section(document("\n".join(lines), modules=modules), golden=GOLDEN).split("\n")
+
+    assert "  fc: 20 nodes, Linear x20" in told
+
+
+def test_a_graph_of_many_outermost_modules_is_one_line():
+    lines = summary(*chain(30, "part{}"))
+
+    assert "  30 nodes, f0, f1, f2, f3 and 26 more operators" in lines

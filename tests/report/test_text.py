@@ -100,6 +100,39 @@ def test_the_same_change_in_every_layer_is_told_once():
     assert section.count("eps 1e-05 -> 1e-06") == 2  # the headline, and the list
     assert "  block x12: layers.0 .. layers.11\n    norm_0: eps 1e-05 -> 1e-06\n        in layers.0\n" in section
     assert "norm_1:" not in section
+    assert "same change" not in section
+
+
+def test_the_same_change_outside_of_blocks_is_told_with_its_other_places():
+    graph = document("%x = input x\nreturn %x")
+    changes = tuple(Change("arguments", "changed", "node", name, "args[1]", "1", "2") for name in ("a", "a_1"))
+
+    lines = full_section(Difference("structure", changes), graph, graph, golden="").split("\n")
+
+    assert lines[3:] == ["arguments (2)", "  a: args[1] 1 -> 2", "      same change at 1 more place: a_1"]
+
+
+@pytest.mark.parametrize(
+    ("alone", "blocks", "last"),
+    [
+        (39, 0, ["  gc added"]),
+        (40, 0, ["  gd added"]),
+        (41, 0, ["  gd added", "  and 1 more"]),
+        (39, 2, ["  block x2: layers.0, layers.1", "    layers.0.a added"]),
+        (40, 2, ["  block x2: layers.0, layers.1", "  and 1 more"]),
+        (41, 2, ["  gd added", "  and 2 more"]),
+    ],
+)
+def test_forty_changes_of_a_class_are_told(alone, blocks, last):
+    graph = document("%x = input x\nreturn %x")
+    names = [f"{one}{other}" for one in "abcdefg" for other in "abcdef"]
+    changes = [Change("state", "added", "state", name) for name in names[:alone]]
+    changes += [Change("state", "added", "state", f"layers.{number}.a") for number in range(blocks)]
+
+    lines = full_section(Difference("structure", tuple(changes)), graph, graph, golden="").split("\n")
+
+    assert lines[3] == f"state ({alone + blocks})"
+    assert lines[-len(last) :] == last
 
 
 def test_all_that_differs_in_a_block_is_told_together():
@@ -179,6 +212,16 @@ def test_the_section_is_bounded():
     assert lines[-1] == f"accept the new graph with: {COMMAND}"
 
 
+def test_the_title_of_a_section_names_the_golden():
+    graph = document("%x = input x\nreturn %x")
+    titles = [
+        full_section(Difference("ops", (STRIDE,)), graph, graph, golden=golden).partition("\n")[0]
+        for golden in ("", GOLDEN)
+    ]
+
+    assert titles == ["the graphs differ at level ops", f"{GOLDEN} does not match at level ops"]
+
+
 def test_the_section_of_two_graphs_tells_no_command():
     difference = compare_documents(stack("1e-05"), stack("1e-06"))
 
@@ -226,7 +269,9 @@ VALUE = Change("signature", "changed", "output", "output", "value", "float32[8]"
         ((), "no difference"),
         ((ADDED, REMOVED), "+1 torch.relu, -1 operator.add"),
         ((ADDED, ADDED, REMOVED), "+2 torch.relu, -1 operator.add"),
+        ((ADDED, REMOVED, REMOVED), "+1 torch.relu, -2 operator.add"),
         ((RETARGETED,), "y: torch.relu -> torch.gelu"),
+        ((RETARGETED, VALUE), "y: torch.relu -> torch.gelu, and 1 more"),
         ((RETARGETED, REMOVED), "+1 torch.gelu, -1 operator.add, -1 torch.relu"),
         ((STRIDE,), "conv1: stride (1, 1) -> (2, 2)"),
         ((VALUE, WEIGHT, STRIDE), "conv1: stride (1, 1) -> (2, 2), and 2 more"),
@@ -355,6 +400,7 @@ def remark(expected: str, obtained: str, torch_version: str = "2.14.0a0") -> str
 
 def test_a_golden_that_only_another_release_of_torch_writes_gets_a_remark():
     assert remark(OF_OLD, EXPORTED) == remark(EXPORTED, OF_NEW) == remark(OF_OLD, OF_NEW) == REMARK
+    assert remark(OF_OLD, EXPORTED, "2.13.0") == REMARK.replace("2.14", "2.13")
     assert remark(EXPORTED, OF_OLD, "2.6.0") == remark(OF_NEW, EXPORTED, "2.6.0") == REMARK.replace("2.14", "2.6")
     difference = compare_documents(document(OF_OLD), document(EXPORTED))
     lines = short_lines(difference, golden="g", command="pytest --fx-update-golden t.py", remark=REMARK)
@@ -414,6 +460,10 @@ def test_edits_come_first_and_the_rest_follows_as_without_edits():
         "  compared at level structure; if the new graph is right, accept it with",
         f"    {COMMAND}",
     ]
+    with_remark = short_lines(difference, golden=GOLDEN, command=COMMAND, remark="a remark")
+    assert with_remark[2:4] == ["  and norm moved", "  a remark"]
+    three = short_lines(difference_of([gelu, edit("norm moved"), edit("norm gone")]))
+    assert [line for line in three if line.startswith("  and ")] == ["  and norm moved"]
     assert full_section(difference, x, x, golden=GOLDEN).split("\n")[2:12] == [
         "",
         "edits (2)",
@@ -436,6 +486,44 @@ def test_an_edit_without_a_hunk_takes_no_room_from_the_others():
     section = full_section(several, expected, obtained, golden=GOLDEN)
 
     assert "  - %norm_0 = torch.layer_norm(%n, eps=" in section
+
+
+@pytest.mark.parametrize(
+    ("sites", "names"),
+    [
+        ([Site("layers.0", ("norm_0",), ("norm_0",))], ["layers.0"]),
+        ([Site("", ("norm_0",), ("relu_0",))], ["relu_0"]),
+        ([Site("", ("norm_0",))], ["norm_0"]),
+        ([None], ["an edit"]),
+        ([Site("layers.1", ("norm_1",)), None], ["layers.1: an edit", "an edit"]),
+        (
+            [Site(f"layers.{n}", (f"norm_{n}",)) for n in (0, 6, 12, 18)],
+            ["layers.0: an edit", "layers.6: an edit", "layers.12: an edit"],
+        ),
+    ],
+)
+def test_the_first_three_edits_are_shown_in_the_graph_under_their_places(sites, names):
+    expected, obtained = stack("1e-5", 20), stack("1e-6", 20)
+    difference = compare_documents(expected, obtained)
+    change = Change("arguments", "changed", "node", "norm_10")
+    edits = tuple(
+        Edit("argument", "an edit", (site,), ()) if site else Edit("argument", "an edit", (), (change,))
+        for site in sites
+    )
+
+    section = full_section(replace(difference, edits=edits, changes=()), expected, obtained, golden="")
+
+    assert [line for line in section.split("\n") if line.startswith("around")] == [f"around {name}" for name in names]
+
+
+@pytest.mark.parametrize(("level", "is_told"), [("structure", False), ("exact", True)])
+def test_a_renamed_node_near_a_change_is_marked_at_level_exact(level, is_told):
+    text = "%x = input x\n%{0} = f(%x)\n%b = {1}(%{0})\nreturn %b"
+
+    section = full(document(text.format("a", "g")), document(text.format("c", "h")), level)
+
+    assert ("  + %c = f(%x)" in section) is is_told
+    assert ("    %a = f(%x)" in section) is not is_told
 
 
 def test_the_likeliest_cause_leads_whatever_stands_before_it():
@@ -488,7 +576,8 @@ def test_a_headline_of_119_characters_is_not_cut():
 def test_the_place_in_a_long_headline_keeps_30_characters():
     change = Change("arguments", "changed", "node", "n" * 100, "args[1]", "1" * 500, "2" * 500)
 
-    assert line_of(change).partition(":")[0] == f"{'n' * 15} ... {'n' * 10}"
+    for omitted in (0, 10**9):
+        assert line_of(change, omitted=omitted).partition(":")[0] == f"{'n' * 15} ... {'n' * 10}"
 
 
 @pytest.mark.parametrize(("count", "words"), [(4, "a: 1 -> 2, b: 1 -> 2, c: 1 -> 2, d: 1 -> 2"), (5, ", and 1 more")])
@@ -528,7 +617,7 @@ def test_edits_beyond_forty_are_counted():
         for count in (40, 41)
     ]
 
-    assert ("  and 1 more" in sections[0], "  and 1 more" in sections[1]) == (False, True)
+    assert [[line for line in lines if line.startswith("  and ")] for lines in sections] == [[], ["  and 1 more"]]
     assert [f"edits ({count})" in lines for count, lines in zip((40, 41), sections, strict=True)] == [True, True]
 
 

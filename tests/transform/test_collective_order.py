@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import inspect
@@ -11,7 +12,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fixtures.process_groups import fake_group, needs_fake_group
-from pytest_fxgraph.transform.collective_order import CollectiveOrder
+from pytest_fxgraph.transform.collective_order import CollectiveOrder, _Call
 
 pytestmark = needs_fake_group
 
@@ -215,3 +216,43 @@ def test_only_a_fake_group_with_collectives_is_warned_of(graph_module, monkeypat
     with pytest.warns(UserWarning, match="mine: the order of 3 collectives was checked") as told:
         order.warn_of_fake_values("mine")
     assert told[0].filename == __file__
+
+
+def call(name, lineage, size=4, kind="all_reduce(sum)"):
+    return _Call(name, kind, "0", size, lineage, 1, ())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ([call("a", 1)], [call("b", 1)], None),  # the same call under another name
+        ([call("a", 1)], [call("a", 2)], None),  # of another value, under the same name
+        ([call("a", 1, 8)], [call("b", 2, 8)], None),
+        ([call("a", 1, 8)], [call("b", 2, 4)], "a of the group 0 is gone"),
+        ([call("a", 1, 2)], [call("b", 2, 1)], "a of the group 0 is gone"),
+        ([call("a", 1, 0)], [], "a of the group 0 is gone"),  # of an unknown size
+        ([call("a", 1, 0)], [call("b", 2, 0)], None),
+        ([call("a", 1), call("b", 2)], [call("c", 3, 8)], None),  # a bucket
+        ([call("a", 1), call("b", 2)], [call("c", 3, 7)], "a, b of the group 0 is gone"),
+        # The name of a call that goes on under another name is taken by the call in place of the lost one.
+        ([call("a", 1), call("c", 3, 8)], [call("b", 1), call("a", 2, 8)], None),
+        ([call("a", 1)], [call("b", 2, kind="all_reduce(max)")], "a of the group 0 is gone"),
+    ],
+)
+def test_lost_collectives_are_made_up_for_by_new_ones_of_as_many_bytes(before, after, words):
+    harm = CollectiveOrder(tuple(before)).harm(CollectiveOrder(tuple(after)))
+
+    assert harm is None if words is None else str(harm).startswith(words)
+
+
+def test_names_of_nodes_do_not_tell_calls_apart_and_their_values_do(graph_module):
+    renamed = copy.deepcopy(graph_module.graph)
+    for number, each in enumerate(renamed.nodes):
+        each.name = f"n{number}"
+
+    first, second = (
+        [call.lineage for call in CollectiveOrder.of([*graph.nodes]).calls] for graph in (graph_module.graph, renamed)
+    )
+
+    assert first == second
+    assert len(set(first)) == 3

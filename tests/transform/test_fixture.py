@@ -242,3 +242,58 @@ def test_a_mismatch_names_the_edits_of_the_transform():
     assert told in str(raised.value)
     assert len(str(raised.value).splitlines()) <= 6
     assert told in raised.value.section
+
+
+@pytest.mark.parametrize(("is_training", "mode"), [(True, "eval"), (False, "train")])
+def test_both_graphs_get_the_mode_of_the_model(is_training, mode):
+    model = ConvBnRelu().train(is_training)
+
+    result = FxTransform()(to_functional, model, image(), modes=(mode,))
+
+    assert (result.before.training, result.after.training) == (is_training, is_training)
+    assert model.training is is_training
+
+
+def test_a_function_has_graphs_in_eval_mode():
+    result = FxTransform()(to_functional, lambda x: torch.relu(x), image())
+
+    assert (result.before.training, result.after.training) == (False, False)
+
+
+def test_the_state_that_a_model_changes_in_runs_is_as_before():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.copy_(x.flatten()[:1])
+            return torch.relu(x + self.count)
+
+    model = Counting()
+
+    FxTransform()(to_functional, model, image())
+
+    assert model.count.item() == 0
+
+
+def test_a_transform_may_draw_random_numbers():
+    def drawing(gm: fxcore.GraphModule) -> fxcore.GraphModule:
+        torch.rand(3)
+        return copy_node_by_node(gm)
+
+    assert FxTransform()(drawing, ConvBnRelu(), image()).is_changed
+
+
+@pytest.mark.parametrize("trace", [fxcore.symbolic_trace, torch.fx.symbolic_trace])
+def test_a_transform_may_not_change_the_graph_that_was_handed_over(trace):
+    subject = trace(ConvBnRelu())
+
+    def elsewhere(gm: Any) -> Any:
+        to_functional(subject)
+        return gm
+
+    with raises_here(
+        AssertionError, match="elsewhere was given a copy and changed the graph that the test handed over"
+    ):
+        FxTransform()(elsewhere, subject, image())

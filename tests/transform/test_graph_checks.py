@@ -354,3 +354,125 @@ def test_hooks_of_called_modules_are_known_by_their_functions():
         ("forward pre hook", Noting): 1,
         ("backward hook", Noting): 1,
     }
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.act = nn.Dropout(0.5), nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.drop(x))
+
+
+def set_on(path: str, name: str, value: object) -> Callable[[fxcore.GraphModule], None]:
+    return lambda gm: setattr(gm.get_submodule(path), name, value)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_changed"),
+    [
+        (lambda gm: None, False),
+        (set_on("drop", "p", 0.1), True),
+        (set_on("drop", "sizes", (1, 2)), True),
+        (set_on("drop", "_private", 1), False),
+        (set_on("drop", "notes", ["a"]), False),  # of an object, nobody can say whether a copy is another one
+        (set_on("", "note", "of the graph module"), False),
+        (lambda gm: gm.set_submodule("act", nn.Tanh()), True),
+        (lambda gm: setattr(gm, "__class__", type("Other", (type(gm),), {})), False),
+    ],
+)
+def test_settings_and_classes_of_modules_are_part_of_a_graph(change, is_changed):
+    given = fxcore.symbolic_trace(Layers())
+    before = GraphFacts.of(given)
+    change(given)
+
+    assert before.changed(GraphFacts.of(given)) is is_changed
+
+
+def test_modules_that_share_all_are_no_change_of_equal_modules():
+    given = fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)))
+    given.get_submodule("1").load_state_dict(given.get_submodule("0").state_dict())
+    before = GraphFacts.of(given)
+
+    given.set_submodule("1", given.get_submodule("0"))
+
+    assert not before.changed(GraphFacts.of(given))
+
+
+def test_the_inputs_of_a_program_are_those_that_callers_give():
+    ((name, default),) = GraphFacts.of(exported()).inputs
+
+    assert "weight" not in name
+    assert default == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "was_program", "is_refused"),
+    [("get_attr", True, False), ("get_attr", False, True), ("call_function", True, True)],
+)
+def test_state_that_nobody_reads_is_left_over_unless_a_program_became_a_module(kind, was_program, is_refused):
+    given = fxcore.symbolic_trace(nn.Linear(2, 2))
+    before = dataclasses.replace(
+        GraphFacts.of(given), interface=GraphFacts.of(exported()).interface if was_program else None
+    )
+    with given.graph.inserting_before():
+        given.graph.create_node(
+            kind, "weight" if kind == "get_attr" else torch.relu, () if kind == "get_attr" else (1,)
+        )
+    given.recompile()
+
+    if is_refused:
+        with raises_here(AssertionError, match="fuse left nodes without users: "):
+            check(before, given, "fuse")
+    else:
+        check(before, given, "fuse")
+
+
+def test_a_program_that_became_a_module_or_the_other_way_round_keeps_no_interface():
+    program, module = GraphFacts.of(exported()), GraphFacts.of(fxcore.symbolic_trace(nn.Linear(2, 2)))
+
+    program.check_promises(module, "unlifted", ())
+    module.check_promises(program, "lifted", ())
+
+
+@pytest.mark.parametrize(
+    ("value", "is_changed"),
+    [
+        (lambda bias: bias, False),
+        (lambda bias: nn.Parameter(bias.detach().clone()), False),
+        (lambda bias: nn.Parameter(bias.detach().clone(), requires_grad=False), True),
+        (lambda bias: nn.Parameter(bias.detach() + 1), True),
+        (lambda bias: None, True),
+    ],
+)
+def test_a_copy_of_a_tensor_is_no_change_and_other_state_is(value, is_changed):
+    given = fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
+    before = GraphFacts.of(given)
+
+    layer = given.get_submodule("0")
+    layer.bias = value(layer.bias)
+
+    assert before.changed(GraphFacts.of(given)) is is_changed
+
+
+def test_another_interface_of_a_program_is_a_change():
+    facts = GraphFacts.of(exported())
+    assert facts.interface is not None
+    other = dataclasses.replace(facts, interface=dataclasses.replace(facts.interface, ranges={"s0": "from 0 to 9"}))
+
+    assert facts.changed(other)
+    assert not facts.changed(facts)
+    assert not facts.changed(dataclasses.replace(facts, interface=None))
+    assert not dataclasses.replace(facts, interface=None).changed(facts)
+
+
+def test_another_operator_is_a_change_and_another_name_of_the_output_is_none():
+    given = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    before = GraphFacts.of(given)
+    _, call, output = given.graph.nodes
+
+    output.target = "another"
+    assert not before.changed(GraphFacts.of(given))
+    call.target = torch.sigmoid
+    assert before.changed(GraphFacts.of(given))

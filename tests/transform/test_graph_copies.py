@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -143,3 +144,57 @@ def test_graph_modules_inside_a_graph_module_are_copied_whole():
     assert made.inside.note == ["kept without a node"]
     assert made.inside.note is not inner.note
     assert torch.equal(made.inside.weight, inner.weight)
+
+
+def test_a_copy_with_its_own_graph_shares_tensors_that_are_plain_attributes_and_no_other_values():
+    given = torch.fx.symbolic_trace(ConvBnRelu().eval())
+    given.table, given.tags = torch.ones(2), {"first": [1]}
+
+    made = with_own_graph(given)
+
+    assert made.table is given.table
+    assert made.tags == given.tags
+    assert made.tags is not given.tags
+
+
+def test_metadata_of_nodes_is_shared_and_its_containers_are_copied():
+    given = torch.fx.symbolic_trace(ConvBnRelu().eval())
+    first = next(iter(given.graph.nodes))
+    value = object()
+    first.meta.update(val=value, tags=["a"], names={"a"}, by_name={"a": value})
+
+    meta = next(iter(copied(given).graph.nodes)).meta
+
+    assert meta == first.meta
+    assert meta["val"] is value
+    assert all(meta[key] is not first.meta[key] for key in ("tags", "names", "by_name"))
+
+
+def test_attributes_that_a_pass_cannot_change_are_shared_and_what_cannot_be_copied_is_shared_within():
+    given = torch.fx.symbolic_trace(ConvBnRelu().eval())
+    lock, tree = threading.Lock(), object()
+    given.tree, given.locks = tree, {"first": lock}
+
+    made = copied(given)
+
+    assert made.tree is tree
+    assert made.locks == given.locks
+    assert made.locks is not given.locks
+
+
+def test_a_graph_module_inside_is_copied_once_for_all_its_places():
+    inner = torch.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+    inner.tags = ["mine"]
+    root = nn.Module()
+    root.first, root.second = inner, inner
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_module("second", (graph.call_module("first", (x,)),)))
+    given = torch.fx.GraphModule(root, graph)
+
+    made = copied(given)
+
+    assert made.first is made.second
+    assert made.first is not inner
+    assert made.first.tags == ["mine"]
+    assert with_own_graph(given).first is inner

@@ -11,12 +11,15 @@ from torch import nn
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 import fxcore
+from fixtures.lowered import EdgeProgramManager
 from fixtures.shown_frames import raises_here
 from fixtures.torch_versions import TORCH
 from fixtures.transform_models import ConvBnRelu, image
 from pytest_fxgraph import functions
+from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
 from pytest_fxgraph.transform.fixture import FxTransform
+from pytest_fxgraph.transform.pass_subject import PassSubject
 
 GIVEN: list[Any] = []
 
@@ -358,3 +361,60 @@ def test_concrete_arguments_are_fixed_in_the_trace_that_a_pass_gets():
     called = {node.target for node in result.after.graph.nodes}
     assert torch.relu in called
     assert torch.neg not in called
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "name"),
+    [
+        (lambda: fxcore.symbolic_trace(model()).graph, ("torch", None), "trace"),
+        (lambda: fxcore.symbolic_trace(model()).graph, (None, {"x": 1}), "concrete_args"),
+        (lambda: fxcore.symbolic_trace(model()), (None, {"x": 1}), "concrete_args"),
+        (exported, ("torch", None), "trace"),
+        (exported, (None, {"x": 1}), "concrete_args"),
+    ],
+)
+def test_options_of_a_trace_are_refused_for_graphs(make, options, name):
+    with pytest.raises(ValueError, match=f"{name} is for modules that are traced, and a .* is a graph already"):
+        PassSubject.of(make(), *options, False)
+
+
+@pytest.mark.parametrize(
+    ("make", "trace", "is_graph"),
+    [
+        (model, None, False),
+        (lambda: fxcore.symbolic_trace(model()), None, True),
+        (lambda: fxcore.symbolic_trace(model()), "torch", False),
+        (exported, None, True),
+        (lambda: EdgeProgramManager({"forward": exported()}), None, True),
+    ],
+)
+def test_a_subject_is_a_graph_unless_it_is_traced(make, trace, is_graph):
+    subject = PassSubject.of(make(), trace, None, False)
+
+    assert subject.is_graph is is_graph
+    name = "forward" if isinstance(subject.model, EdgeProgramManager) else ""
+    assert [*subject.arguments_by_program(image(), None)] == [name]
+
+
+def test_values_for_arguments_are_traced_in():
+    def scaled(x: torch.Tensor, twice: bool = False) -> torch.Tensor:
+        return torch.relu(x) * 2 if twice else torch.tanh(x)
+
+    targets = []
+    for values in ({"twice": True}, None):
+        subject = PassSubject.of(scaled, None, values, False)
+        _, given = subject.graphs(scaled, arguments_of(torch.ones(2)))
+        targets.append({node.target for node in given.graph.nodes} & {torch.relu, torch.tanh})
+
+    assert targets == [{torch.relu}, {torch.tanh}]
+
+
+def test_the_reference_is_a_copy_with_all_attributes_where_passes_may_change_the_subject():
+    for make in (model, lambda: torch.fx.symbolic_trace(model())):
+        subject = make()
+        subject.tags = ["mine"]
+
+        assert PassSubject.of(subject, None, None, False).reference() is subject
+        reference = PassSubject.of(subject, None, None, True).reference()
+        assert reference is not subject
+        assert reference.tags == ["mine"]

@@ -13,7 +13,7 @@ from torch import nn
 import fxcore
 from fixtures.lowered import EdgeProgramManager
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.transform.passes import _form_asked_for, apply_step, name_of_step
+from pytest_fxgraph.transform.passes import Applied, _form_asked_for, apply_step, name_of_step
 
 
 def exported() -> torch.export.ExportedProgram:
@@ -271,3 +271,20 @@ def test_a_pass_of_the_module_of_a_program_returns_a_graph():
 
     with pytest.raises(SubjectError, match="to_module returned Linear; a transform returns a module, a graph, an expo"):
         apply_step(to_module, exported())
+
+
+def test_a_graph_that_is_run_itself_is_told_from_a_function_that_runs_for_it():
+    given, module = fxcore.symbolic_trace(nn.ReLU()), nn.ReLU()
+    calls = (None, given, module, torch.relu)
+
+    applied = [Applied(given, call) for call in calls]
+
+    assert [each.has_own_graph for each in applied] == [True, True, False, False]
+    # The state is that of the module that runs; a function has none.
+    assert [each.graph_call(given).graph for each in applied] == [given, given, module, given]
+    assert [each.graph_call(given).call for each in applied] == [given, given, module, torch.relu]
+
+
+def test_a_method_has_its_own_name():
+    assert name_of_step(OnModules().__call__) == "__call__"
+    assert name_of_step(partial(OnModules().__call__)) == "__call__"

@@ -117,3 +117,24 @@ def test_a_pass_over_a_set_returns_a_set():
 
     with pytest.raises(SubjectError, match="lost returned"):
         apply_step(lost, manager())
+
+
+def test_a_class_with_one_of_the_two_names_is_no_manager():
+    class OnlyMethods:
+        methods = ("forward",)
+
+    class OnlyPrograms:
+        def exported_program(self, name: str) -> None: ...
+
+    assert not is_program_set(OnlyMethods())
+    assert not is_program_set(OnlyPrograms())
+
+
+def test_other_attributes_of_a_manager_stay_as_they_are():
+    given = manager()
+    others = {"empty": {}, "listed": [1], "numbers": {"encode": 1}, "mixed": {"encode": 1, "x": exported(nn.Tanh())}}
+    vars(given).update(others)
+
+    made = with_programs(given, {"encode": exported(nn.ReLU())})
+
+    assert all(vars(made)[name] is value for name, value in others.items())

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 import fxcore
+from fixtures.lowered import EdgeProgramManager
 from fixtures.transform_models import Arithmetic, ConvBnRelu, image, matrix
 from fixtures.transforms import double_by_adding, fuse_conv_bn
-from pytest_fxgraph.errors import TargetError, VacuousCheckError
+from pytest_fxgraph.errors import SubjectError, TargetError, VacuousCheckError
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.pass_subject import with_own_graph
 from pytest_fxgraph.transform.result import TransformResult
@@ -149,3 +150,13 @@ def test_a_result_is_known_by_its_graphs_and_passes():
     assert "own_name" not in repr(result)
     assert result.is_changed  # a rebuilt graph is a change, also an equal one
     assert not other.is_changed
+
+
+def test_there_is_no_one_difference_between_several_programs():
+    program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(2),), strict=False)
+    one, two = EdgeProgramManager({"a": program}), EdgeProgramManager({"a": program, "b": program})
+
+    assert TransformResult(one, one, ()).difference.is_empty
+    for before, after in ((two, two), (one, two), (one, EdgeProgramManager({"b": program}))):
+        with pytest.raises(SubjectError, match=r"there is no one difference between [12] programs and [12]"):
+            _ = TransformResult(before, after, ()).difference

@@ -207,3 +207,38 @@ INTS, LINE, SCALAR = torch.tensor([[1, 2], [3, 4]]), torch.ones(1, 2), torch.ten
 )
 def test_the_forms_of_examples_are_other_dtypes_shapes_and_constants(examples, dtypes, variants):
     assert str([*_variants(examples, dtypes)]) == str(variants)
+
+
+def test_inputs_of_a_list_are_inputs_and_a_search_of_no_tries_tries_each_form_once():
+    rule = Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), name="once")
+
+    for given in ([X], (X,), X):
+        verdict = verdict_on(rule, given, search=0, dtypes=())
+        assert verdict.state == "right"
+        assert verdict.account.startswith("1 forms of the inputs; ")
+
+
+def test_of_a_rule_that_never_applies_the_reason_for_its_own_examples_is_told():
+    def when(match):
+        return f"of {match.values['x'].meta['val'].dtype}"
+
+    rule = Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), when, name="once", example_inputs=(X,))
+
+    verdict = verdict_on(rule, search=0, dtypes=(torch.float64, torch.bfloat16))
+
+    assert (verdict.state, verdict.account) == ("unchecked", "of torch.float32")
+
+
+def test_constants_are_put_where_the_pattern_passes_them_by_name():
+    rule = Rule(lambda x, d: torch.sum(x, dim=d), lambda x, d: x.sum(d), name="summed", example_inputs=(X, 1))
+
+    assert verdict_on(rule, search=0, dtypes=()).state == "right"
+
+
+@pytest.mark.parametrize(
+    ("shape", "others"), [((), []), ((1,), []), ((3,), [(1,), ()]), ((1, 3), []), ((2, 3), [(1, 3), (3,)])]
+)
+def test_one_of_several_tensors_is_broadcast_where_it_has_several_rows(shape, others):
+    found = [variant[0].shape for variant in _variants((torch.ones(shape), torch.ones(())), ())]
+
+    assert found == [torch.Size(other) for other in others]

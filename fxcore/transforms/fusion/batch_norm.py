@@ -60,9 +60,9 @@ class FuseBatchNorm(RewritingPass):
         uses, written = StateUses(made), _written_state(made)
         groups: dict[object, Pairs] = {}
         reasons: dict[Node, str | None] = {}  # in the order of the graph
-        nodes = [node for node in made.graph.nodes if self.functions or node.op == "call_module"]
+        nodes = dict.fromkeys([node for node in made.graph.nodes if self.functions or node.op == "call_module"])
         for norm in filter(None, [norm_call(node, made) for node in nodes]):
-            layer = layer_call(norm.source, made, self.layers)
+            layer = layer_call(norm.source, made, self.layers) if norm.source in nodes else None
             reason = _reason_against(norm, layer) if layer is not None else _why_no_layer(norm, made, self.layers)
             reasons[norm.node] = reason
             if layer is not None and reason is None:

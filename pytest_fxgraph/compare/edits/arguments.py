@@ -57,9 +57,9 @@ def _labels(graph: ComparedGraph, position: int, partner: int) -> object:
 def _changed_modules(graph: ComparedGraph) -> Iterator[Occurrence]:
     for path, changes in graph.modules.items():
         own = [change for change in changes if change.action == "changed" and change.field != "same_as"]
-        module, obtained = graph.expected.modules.get(path), graph.obtained.modules.get(path)
-        if not own or module is None or obtained is None:
+        if not own:
             continue
+        module, obtained = graph.expected.modules[path], graph.obtained.modules[path]
         classes = spelled_class(module.kind), spelled_class(obtained.kind)
         if module.kind != obtained.kind:
             is_quantized = module.kind.startswith("torch.ao.") or obtained.kind.startswith("torch.ao.")

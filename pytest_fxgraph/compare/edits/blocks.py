@@ -125,7 +125,7 @@ def repeated_runs(graph: ComparedGraph, path: str, calls: Sequence[int], is_adde
     """Return how often the operators of a module run in a row, if the calls are whole runs; None for other calls."""
     index, other = (graph.obtained, graph.expected) if is_added else (graph.expected, graph.obtained)
     own, others = index.calls_inside.get(path, ()), other.calls_inside.get(path, ())
-    if not path or not others or len(own) - len(others) != len(calls):
+    if not others or len(own) - len(others) != len(calls):
         return None
     operators, other_operators = [index.operator(n) for n in own], [other.operator(n) for n in others]
     for length in range(2, gcd(len(own), len(others)) + 1):

@@ -91,8 +91,8 @@ def _with_interface(graph: ComparedGraph, region: Region, occurrence: Occurrence
     text, key, changes = occurrence.text, occurrence.key, [*occurrence.changes]
     for name, change in graph.lone_inputs(region.expected, region.obtained):
         named = f"the {'new' if change.action == 'added' else 'removed'} input {name}"
-        is_told = re.search(rf"\binput {re.escape(name)}\b", text)
-        text = text.replace(f"input {name}", named, 1) if is_told else f"{text} with {named}"
+        text, count = re.subn(rf"\binput {re.escape(name)}\b", named, text)
+        text = text if count else f"{text} with {named}"
         changes.append(change)
         key = (*key, named)
     returned = _returned(graph, region)
@@ -141,8 +141,7 @@ def _replaced(graph: ComparedGraph, region: Region) -> Occurrence:
         if _is_spelling(graph, region):
             kind, text = "spelling", f"{text} (normalize=True makes them equal)"
     else:
-        changed = [change for change in graph.changed.get(obtained_calls[0], ()) if change.field != "target"]
-        told = told_arguments(graph, obtained_calls[0], changed, region.where)
+        told = told_arguments(graph, obtained_calls[0], graph.changed.get(obtained_calls[0], ()), region.where)
         targets = graph.expected.nodes[calls[0]].target, graph.obtained.nodes[obtained_calls[0]].target
         if targets[0] != targets[1]:
             told = " -> ".join(relative_path(target, common_path((*targets, region.where))) for target in targets)

@@ -69,7 +69,7 @@ def changed_tensors(graph: ComparedGraph) -> Iterator[Occurrence]:
             yield Occurrence(kind, text, (kind, without_numbers(text)), site, changes)
             continue
         fields = {change.field for change in changes}
-        if len(changes) > 1 and fields <= _TOLD_TOGETHER and "kind" in fields:
+        if fields <= _TOLD_TOGETHER and "kind" in fields:
             told = [_changed(graph, path, name, change) for change in changes]
             text = ", ".join(
                 text if n == 0 else text.removeprefix(f"{_kind(graph, path)} {name}: ")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.documents import document
@@ -88,11 +90,51 @@ def test_a_block_is_named_from_the_last_word_of_its_path(parent, words):
     assert [text for text, _ in told(*graphs)] == [words]
 
 
+def test_equal_blocks_are_counted_behind_another_edit_too():
+    graph = blocks("es", "es", "ct", "es")
+    first = graph.nodes[1]._replace(args=("%pre",))
+    inserted = graph.nodes[1]._replace(name="pre", target="torch.neg", scope=None)
+    obtained = replace(graph, nodes=(graph.nodes[0], inserted, first, *graph.nodes[2:]))
+
+    assert told(blocks("es", "es", "ct"), obtained) == [("layers.3 is new (2 equal blocks -> 3)", ["layers.3"])]
+
+
 def test_one_layer_of_several_in_a_row_is_no_block():
     assert told(blocks("e", "s", "c"), blocks("e", "s", "c", "t")) == []
     assert told(blocks("e", "e"), blocks("e", "e", "e")) == [
         ("layers.2 is new (2 equal blocks -> 3)", ["layers.2"]),
     ]
+
+
+def renamed(graph: GraphDocument, path: str, other: str) -> GraphDocument:
+    """Return a graph with another path of a module."""
+    nodes = [node._replace(target=other) if node.target == path else node for node in graph.nodes]
+    modules = [module._replace(path=other) if module.path == path else module for module in graph.modules]
+    state = [record._replace(path=record.path.replace(path, other)) for record in graph.state]
+    return replace(graph, nodes=tuple(nodes), modules=tuple(modules), state=tuple(state))
+
+
+def test_blocks_are_equal_if_their_modules_have_equal_names():
+    graph = renamed(blocks("eL", "eL", "eL"), "layers.2.fc1", "layers.2.out")
+
+    assert told(blocks("eL", "eL"), graph) == [("block layers.2 is new: 2 operators (exp, Linear)", ["layers.2"])]
+
+
+def test_blocks_of_two_parents_are_counted_apart():
+    def both(count: int) -> GraphDocument:
+        first, second = blocks(*["es"] * count, parent="a"), blocks(*["es"] * 4, parent="b")
+        rest = [
+            node._replace(name=f"m{node.name}", args=tuple(text.replace("%", "%m") for text in node.args))
+            for node in second.nodes[1:]
+        ]
+        rest[0] = rest[0]._replace(args=("%x", "1"))
+        return replace(first, nodes=(*first.nodes[:-1], *rest))
+
+    assert told(both(2), both(3)) == [("a.2 is new (2 equal blocks -> 3)", ["a.2"])]
+
+
+def test_a_block_of_several_operators_that_went_is_told_if_another_block_has_its_number_now():
+    assert told(blocks("es", "ct"), blocks("ct")) == [("block layers.0 is gone: 2 operators (exp, sin)", ["layers.0"])]
 
 
 def test_a_block_of_which_a_part_stays_is_no_block_that_went():
@@ -123,6 +165,8 @@ def runs(*operators: str) -> GraphDocument:
         ("eses", "esesec", None),
         ("esesec", "eses", None),
         ("ese", "es", None),
+        ("", "eses", None),
+        ("eses", "", None),
     ],
 )
 def test_operators_of_a_module_that_run_another_number_of_times_are_one_edit(before, after, words):

@@ -5,17 +5,21 @@ from dataclasses import replace
 import pytest
 
 from fixtures.documents import document
+from pytest_fxgraph.compare.edits.exchanges import _moved_module
 from pytest_fxgraph.compare.levels import compare_documents
 
 BLOCKS = (0, 1, 2)
 
 
-def stack(*order: str, is_residual: bool = False):
-    """Return blocks that run their modules in an order; each module has a norm and a layer."""
+def stack(*order: str, is_residual: bool = False, others: tuple[str, ...] = ()):
+    """Return blocks that run their modules in an order; each module has a norm and a layer.
+
+    With `others`, the first and the last block have that order.
+    """
     lines = ["%x = input x"]
     value = "x"
     for block in BLOCKS:
-        for name in order:
+        for name in order if block == 1 or not others else others:
             path, node = f"layers.{block}.{name}", f"{name}_{block}"
             lines.append(f"%{node}_in = self.{path}.norm(%{value}) @ {path}.norm")
             lines.append(f"%{node} = self.{path}.fc(%{node}_in) @ {path}.fc")
@@ -79,3 +83,40 @@ def test_modules_that_no_longer_read_each_other_are_no_exchange():
 
     assert [edit.text for edit in moved] == ["mlp moved from after to before attn"]
     assert [site.where for site in moved[0].sites] == ["layers.1", "layers.2"]
+
+
+@pytest.mark.parametrize("is_residual", [True, False])
+def test_modules_of_one_of_three_blocks_may_exchange_places(is_residual):
+    graphs = [
+        stack(*names, is_residual=is_residual, others=("attn", "mlp")) for names in (("attn", "mlp"), ("mlp", "attn"))
+    ]
+
+    edits = compare_documents(*graphs).edits
+
+    assert [(edit.text, [site.where for site in edit.sites]) for edit in edits] == [
+        ("mlp moved from after to before attn", ["layers.1"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spans", "others", "words"),
+    [
+        ({"a": (0, 1), "b": (2, 3)}, {"a": (2, 3), "b": (0, 1)}, "b moved from after to before a"),
+        ({"a": (0, 1), "b": (2, 3)}, {"a": (0, 1), "b": (2, 3)}, ""),
+        # modules that run in parts among each other have no order
+        ({"a": (0, 2), "b": (1, 3)}, {"a": (2, 3), "b": (0, 1)}, ""),
+        ({"a": (0, 1), "b": (2, 3)}, {"a": (1, 3), "b": (0, 2)}, ""),
+        (
+            {"a": (0, 0), "b": (1, 1), "c": (2, 2)},
+            {"b": (0, 0), "c": (1, 1), "a": (2, 2)},
+            "a moved from before b to after c",
+        ),
+        (
+            {"a": (0, 0), "b": (1, 1), "c": (2, 2)},
+            {"c": (0, 0), "a": (1, 1), "b": (2, 2)},
+            "c moved from after b to before a",
+        ),
+    ],
+)
+def test_a_module_moved_if_its_nodes_ran_before_all_nodes_of_another_and_run_behind_them_now(spans, others, words):
+    assert _moved_module(spans, others) == words

@@ -116,3 +116,11 @@ def test_an_output_that_came_or_went_is_told():
 
     assert [edit.text for edit in edits(without, returning, "inserted")] == ["output added after f"]
     assert [edit.text for edit in edits(returning, without, "removed")] == ["output removed after f"]
+
+
+def test_inputs_that_moved_are_told_beside_other_results_with_other_values():
+    text = "%{0} = input {0}\n%{1} = input {1}\n%a = f(%x, %y) : int8[2]\nreturn {2}"
+    graphs = text.format("x", "y", "%a : int8[2]"), text.format("y", "x", "(%a, %x) : (int8[2], str)")
+
+    assert len(edits(*graphs, "input")) == 1
+    assert [edit.text for edit in edits(*graphs, "output")] == ["the graph also returns x"]

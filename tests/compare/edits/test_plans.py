@@ -95,6 +95,19 @@ BASE = [relu("a", "x"), *collective("r", "a"), relu("b", "r_wait")]
             "ranks 0-3 run one graph now",
         ),
         (
+            tuple(f"placement: blocks.{n}.up.weight: Shard(0) on tp" for n in range(2)), (),
+            "blocks.*.up.weight: Shard(0) on tp -> not distributed at 2 places",
+        ),
+        (
+            ("ranks: 0-8 run graph_0",), ("ranks: 0-3 run graph_0", "ranks: 4, 6, 8 run graph_1"),
+            "ranks 4, 6, 8 run another graph than ranks 0-3 now",
+        ),
+        (("ranks: 0-3 run graph_0",), ("ranks: 0-2 run graph_0",), "groups of equal ranks: 0-3 -> 0-2"),
+        (
+            ("world: 4 ranks",), ("world: 4 ranks", "ranks: captured 0-1"),
+            "groups of equal ranks: none -> captured 0-1",
+        ),
+        (
             ("ranks: captured 0-1",), ("ranks: captured 0-2",),
             "groups of equal ranks: captured 0-1 -> captured 0-2",
         ),

@@ -9,8 +9,8 @@ from fixtures.documents import document
 from fixtures.edited_models import Options, Transformer, Words, stages
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.difference import Change, Edit, Site
-from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph
-from pytest_fxgraph.compare.edits.recognition import count_at_places
+from pytest_fxgraph.compare.edits.compared_graph import ComparedGraph, Occurrence
+from pytest_fxgraph.compare.edits.recognition import _edits, count_at_places
 from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.model import ModuleRecord
@@ -270,3 +270,33 @@ def test_left_out_changes_count_at_the_nodes_of_edits_and_at_the_paths_that_thes
     edit = Edit("argument", "words", (Site("in/", ("in/a",), ("in/p", "in/x")),), ())
 
     assert count_at_places([edit], [graph], changes) == count
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("world", "ranks"),
+        ("world", "placement"),
+        *((kind, "collective") for kind in ("ranks", "placement")),
+        *(("collective", kind) for kind in ("break", "recompile", "skipped", "fallback", "constant of the rank")),
+        *((kind, "replaced") for kind in ("break", "recompile", "skipped", "fallback", "constant of the rank")),
+        *(("replaced", kind) for kind in ("reshaped", "renumbered")),
+        *((kind, other) for kind in ("reshaped", "renumbered") for other in ("guard", "note")),
+    ],
+)
+def test_a_cause_is_told_before_consequences_with_more_changes(first, second):
+    change = Change("operators", "changed", "node", "a")
+    occurrences = [Occurrence(kind, kind, (kind,), Site(""), [change] * n) for kind, n in ((second, 3), (first, 1))]
+
+    assert [edit.kind for edit in _edits(occurrences)] == [first, second]
+
+
+@pytest.mark.parametrize(
+    "kinds", [("ranks", "placement"), ("break", "recompile"), ("reshaped", "renumbered"), ("guard", "note")]
+)
+def test_of_edits_alike_the_one_with_most_changes_is_told_first(kinds):
+    change = Change("operators", "changed", "node", "a")
+
+    for order in (kinds, kinds[::-1]):
+        occurrences = [Occurrence(kind, kind, (kind,), Site(""), [change] * n) for n, kind in enumerate(order, 1)]
+        assert [edit.kind for edit in _edits(occurrences)] == [*order[::-1]]

@@ -191,3 +191,31 @@ def test_a_region_explains_the_module_that_took_over_a_path():
         ((_, changes),) = explained(*pair)
         exchanged = [f"node {action} n", "node changed b", "module changed net.1", f"state {action} net.1.weight"]
         assert sorted({*changes}) == sorted(exchanged)
+
+
+def row(*kinds: str) -> GraphDocument:
+    lines = [f"%n{n} = self.{n}(%{f'n{n - 1}' if n else 'x'})" for n in range(len(kinds))]
+    state = tuple(StateRecord(f"{n}.weight", "parameter", "f[2]") for n, kind in enumerate(kinds) if "Linear" in kind)
+    modules = tuple(ModuleRecord(f"{n}", kind) for n, kind in enumerate(kinds))
+    return document("\n".join(["%x = input x", *lines, f"return %n{len(kinds) - 1}"]), modules=modules, state=state)
+
+
+@pytest.mark.parametrize(
+    ("action", "renumbered"), [("inserted", "module renumbered 1 -> 2"), ("removed", "module renumbered 2 -> 1")]
+)
+def test_a_module_whose_path_another_module_had_takes_its_tensors_along(action, renumbered):
+    short, long = row("torch.nn.Linear", "torch.nn.ReLU"), row("torch.nn.Linear", "torch.nn.Linear", "torch.nn.ReLU")
+
+    difference = compare_documents(*((short, long) if action == "inserted" else (long, short)))
+
+    assert [(edit.text, [change.where for change in edit.changes]) for edit in difference.edits] == [
+        (f"nn.Linear {action} after Linear", ["n1", "1.weight"]),
+        (renumbered, ["n2" if action == "inserted" else "n1", "1"]),
+    ]
+
+
+def test_a_call_of_a_module_without_record_is_a_region_like_any_other():
+    modules = (ModuleRecord("p", "torch.nn.Linear"),)
+    expected, obtained = program("%a = self.p(%x); %a"), program("%a = torch.exp(%x); %a", modules=modules)
+
+    assert [edit.text for edit in compare_documents(expected, obtained).edits] == ["module p -> torch.exp"]

@@ -29,12 +29,43 @@ def calls(*paths: str):
         ("fc", "x.fc", "modules moved into x", ""),
         ("x.y.fc", "fc", "modules moved out of x.y", ""),
         ("a", "b.fc", "module renamed a -> b.fc", ""),
+        ("a", "a.b", "module renamed a -> a.b", ""),
+        ("a.b", "a", "module renamed a.b -> a", ""),
+        ("r.1", "r.head", "module renamed 1 -> head", "r"),
     ],
 )
 def test_a_renaming_names_the_parts_of_the_path_that_differ(path, other, words, place):
     (edit,) = compare_documents(calls(path), calls(other)).edits
 
     assert (edit.text, [site.where for site in edit.sites]) == (words, [place])
+
+
+def known(calls_of: str, *paths: str):
+    lines = ["%x = input x", *(f"%n{n} = {call}" for n, call in enumerate(calls_of.split("; ")))]
+    results = ", ".join(f"%n{n}" for n in range(len(lines) - 1))
+    modules = tuple(ModuleRecord(path, "torch.nn.ReLU") for path in paths)
+    return document("\n".join([*lines, f"return ({results})"]), modules=modules)
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "words"),
+    [
+        (known("self.a(%x)", "a"), known("self.b(%x)", "b"), ["module renamed a -> b"]),
+        (known("self.a(%x)", "a"), known("self.b(%x)", "a", "b"), ["module renamed a -> b"]),
+        (known("self.a(%x)", "a", "b"), known("self.b(%x)", "b"), ["module renamed a -> b"]),
+        (known("self.a(%x)", "a", "b"), known("self.b(%x)", "a", "b"), ["nn.ReLU a -> b"]),
+        (known("self.r.1(%x)", "r.1", "r.2"), known("self.r.2(%x)", "r.1", "r.2"), ["block r.1 is gone: ReLU"]),
+        (
+            known("self.a(%x, 1); self.fc(%x, 2)", "a", "b", "fc"),
+            known("self.b(%x, 1); self.head(%x, 2)", "a", "b", "head"),
+            ["module renamed fc -> head", "nn.ReLU a -> b"],
+        ),
+        # methods may have the names of modules
+        (known(".fc(%x)", "fc"), known(".head(%x)", "head"), [".fc -> .head"]),
+    ],
+)
+def test_a_module_that_both_graphs_have_was_not_renamed(expected, obtained, words):
+    assert sorted(edit.text for edit in compare_documents(expected, obtained).edits)[: len(words)] == words
 
 
 def test_a_tensor_of_both_graphs_was_not_renamed():
@@ -114,6 +145,14 @@ def test_several_renamings_in_one_block_are_one_edit():
     (edit,) = compare_documents(before, after).edits
 
     assert (edit.text, edit.sites[0].where) == ("modules renamed norm -> ln and 2 more", "b.0")
+
+
+def test_two_renamings_in_one_block_are_one_edit():
+    before, after = calls("b.0.p.norm", "b.0.q.fc"), calls("b.0.p.ln", "b.0.q.lin")
+
+    (edit,) = compare_documents(before, after).edits
+
+    assert (edit.text, edit.sites[0].where) == ("modules renamed p.norm -> p.ln and 1 more", "b.0")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ from torch.nn import functional as F
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.model import ModuleRecord
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 from pytest_fxgraph.functions import diff_graphs
 
 SCORES = "%x = input x\n%a = torch.exp(%x)\n%b = torch.softmax(%a)\nreturn %b"
@@ -87,6 +89,17 @@ GRAPHS = {
         "%x = input x\n%d = torch.cos(%x)\n%a = torch.exp(%d)\n%b = torch.f(%a, 2)\nreturn %b",
         ["torch.cos inserted after input x", "torch.f argument 2: 1 -> 2", "torch.sin removed after f"],
     ),
+    "a view between a removed and an inserted operator": (
+        "%x = input x\n%a = torch.exp(%x)\n%b = .view(%a, 1)\n%c = torch.cos(%b)\nreturn %c",
+        "%x = input x\n%b = .view(%x, 2)\n%d = torch.sin(%b, 3)\n%c = torch.cos(%d)\nreturn %c",
+        [".view argument 1: 1 -> 2", "torch.exp removed after input x", "torch.sin inserted after view"],
+    ),
+    "a check of a cast after an inserted operator": (
+        SCORES,
+        "%x = input x\n%n = torch.neg(%x)\n%a = torch.exp(%n)\n%c = aten._assert_tensor_metadata.default(%a)\n"
+        "%t = aten.to.dtype(%a, 1)\n%b = torch.softmax(%t)\nreturn %b",
+        ["aten.to inserted after exp", "torch.neg inserted after input x"],
+    ),
     "a check of a cast": (
         SCORES,
         "%x = input x\n%a = torch.exp(%x)\n%c = aten._assert_tensor_metadata.default(%a)\n%t = aten.to.dtype(%a, 1)\n"
@@ -114,6 +127,17 @@ GRAPHS = {
         "%x = input x\n%f = .float(%x)\n%a = torch.exp(%f)\n%b = torch.softmax(%a)\n%h = .half(%b)\n"
         "%c = torch.sin(%h)\nreturn %c",
         [".float inserted after input x", ".half inserted after softmax"],
+    ),
+    "another result with other values and its operator": (
+        "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn %a : float32[2]",
+        "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\n%b = torch.sin(%a) : float32[3]\n"
+        "return (%a, %b) : (float32[2], float32[3])",
+        ["torch.sin added after exp: the graph also returns sin"],
+    ),
+    "a new input whose name begins another name": (
+        "%mask = input mask\n%a = torch.exp(%mask)\nreturn %a",
+        "%mask = input mask\n%m = input m\n%c = torch.mul(%mask, %m)\n%a = torch.exp(%c)\nreturn %a",
+        ["input mask is multiplied by the new input m"],
     ),
     "another result with other values": (
         "%x = input x : float32[2]\n%a = torch.exp(%x) : float32[2]\nreturn %a : float32[2]",
@@ -286,3 +310,209 @@ def chain(names: str):
 )
 def test_an_operator_that_moved_is_told_with_both_places(before, after, words):
     assert [edit.text for edit in compare_documents(chain(before), chain(after)).edits] == [words]
+
+
+W = "%x = input x\n%w = get w\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "edits"),
+    [
+        # results that only one graph has belong to the region that makes them
+        (
+            "%x = input x\n%a = self.b(%x) @ q\n%b = .relu(%a)\nreturn %b",
+            "%x = input x\n%b = .relu(%x)\nreturn (%b, %b)",
+            [("removed", "module b removed after input x"), ("output", "the graph returns 2 values in place of 1")],
+        ),
+        (
+            f"{W}return (%w, %w)",
+            "%x = input x\n%p = .permute(%x, 2)\nreturn (%x, %x)",
+            [
+                ("removed", "w removed"),
+                ("transpose", ".permute added after input x"),
+                ("output", "the graph returns (w, w) -> (x, x)"),
+            ],
+        ),
+        (
+            f"{W}return (%w, %x)",
+            "%x = input x\n%a = torch.exp(%x)\nreturn (%x, %x)",
+            [
+                ("removed", "w removed: the graph returns (w, x) -> (x, x)"),
+                ("inserted", "torch.exp added after input x"),
+            ],
+        ),
+        # several operators for one
+        (
+            "%x = input x\n%a = torch.cat([%x, %x])\n%b = .to(%a, 2)\nreturn %b",
+            "%x = input x\n%a = .float(%x)\nreturn %a",
+            [("replaced", "2 operators (cat, to) -> float")],
+        ),
+        (
+            "%x = input x\n%a = torch.sin(%x)\nreturn %a",
+            "%x = input x\n%a = torch.sin(%x)\n%b = torch.exp(%a) @ z\n%c = torch.cos(%b) @ z\nreturn %c",
+            [("inserted", "module z (2 operators (exp, cos)) inserted after sin")],
+        ),
+        # a module of both graphs, and a part of a module
+        (
+            "%x = input x\n%a = torch.tan(%x) @ z\nreturn %a",
+            "%x = input x\n%a = torch.exp(%x) @ z\n%b = torch.cos(%a) @ z\nreturn %b",
+            [("replaced", "tan -> 2 operators (exp, cos)")],
+        ),
+        (
+            "%x = input x\n%a = torch.sin(%x)\n%b = torch.tan(%a)\nreturn %b",
+            "%x = input x\n%a = torch.sin(%x)\n%c = torch.exp(%a) @ z\n%d = torch.cos(%c) @ z\n%b = torch.tan(%d)\n"
+            "%e = torch.abs(%b) @ z\nreturn %e",
+            [("inserted", "2 operators (exp, cos) inserted after sin"), ("inserted", "torch.abs inserted after tan")],
+        ),
+        # the last operator tells the operand
+        (
+            "%x = input x\n%a = torch.exp(%x)\n%b = torch.sin(%a)\nreturn %b",
+            "%x = input x\n%a = torch.exp(%x)\n%k = torch.cos(%a)\n%b = torch.sin(%k)\n%m = torch.mul(%b, %k)\n"
+            "return %m",
+            [("inserted", "sin's output is multiplied by the result of cos")],
+        ),
+        (
+            "%x = input x\n%a = torch.exp(%x)\n%b = torch.mul(%a, 2)\nreturn %b",
+            "%x = input x\n%a = torch.exp(%x)\nreturn %a",
+            [("removed", "exp's output is no longer multiplied by 2")],
+        ),
+        # two casts before an operator
+        (
+            SCORES,
+            "%x = input x\n%a = torch.exp(%x)\n%f = .float(%a)\n%g = .half(%f)\n%b = torch.softmax(%g)\n"
+            "%h = .double(%b)\nreturn %h",
+            [("cast", "softmax is computed between two casts (half, double)")],
+        ),
+        # before calls of both graphs
+        (
+            "%x = input x\n%w = get w @ q\n%a = .permute(%w, 2)\n%b = .view(%w, 1)\nreturn %b",
+            "%x = input x\n%a = .permute(%x, 2)\n%c = self.s.0(%a) @ q\n%b = .view(%x, 1)\nreturn %b",
+            [
+                ("transpose", ".permute removed before view"),
+                ("block", "block s.0 is new: module 0"),
+                ("transpose", ".permute added after input x"),
+            ],
+        ),
+        (
+            f"{W}%a = self.a(%w)\n%b = torch.mul(%w, 2)\nreturn %b",
+            "%x = input x\n%a = self.a(%x)\n%b = torch.mul(%x, 2)\nreturn %b",
+            [("removed", "w removed before 2 operators (module a, mul)")],
+        ),
+        # another spelling reads the same values
+        (
+            "%x = input x\n%a = torch.exp(%x)\nreturn %a",
+            "%x = input x\n%c = torch.sin(%x)\n%w = get w\n%a = torch.mul(%w, %w)\nreturn %a",
+            [("replaced", "torch.exp -> torch.mul"), ("inserted", "torch.sin added after input x")],
+        ),
+        (
+            "%x = input x\n%a = torch.relu(%x)\nreturn (%a, %x)",
+            "%x = input x\n%a = .relu(%x)\nreturn (%a, %x)",
+            [("spelling", "torch.relu -> .relu (normalize=True makes them equal)")],
+        ),
+        (
+            "%x = input x\n%a = torch.relu(%x)\nreturn %a",
+            "%x = input x\n%a = torch.add(%x, %x)\nreturn %a",
+            [("replaced", "torch.relu -> torch.add")],
+        ),
+        # kinds of operators
+        (
+            "%x = input x\n%n = .to(%x, 1)\n%a = torch.exp(%x)\nreturn %a",
+            "%x = input x\n%n = .permute(%x, 1)\nreturn %x",
+            [
+                ("cast", ".to removed after input x"),
+                ("removed", "torch.exp removed after input x"),
+                ("transpose", ".permute added after input x"),
+            ],
+        ),
+        (
+            "%x = input x\n%a = .relu(%x)\nreturn %a",
+            "%x = input x\n%a = .relu(%x)\n%b = torch.exp(%a) @ z\n%c = .half(%b) @ q\nreturn %c",
+            [("inserted", "2 operators (exp, half) inserted after relu")],
+        ),
+        # no edge
+        (
+            "%x = input x\n%a = torch.exp(%x) @ q\n%b = torch.sin(%x)\n%c = .to(%a, 1)\nreturn %c",
+            "%x = input x\n%a = torch.exp(%x) @ q\n%k = torch.sin(%a)\n%c = .to(%k, 1)\nreturn %c",
+            [("removed", "torch.sin removed after input x"), ("inserted", "torch.sin inserted after q")],
+        ),
+        # one call of a module among the operands of a list
+        (
+            "%x = input x\n%a = torch.exp(%x)\n%c = torch.cat([%a])\nreturn %c",
+            "%x = input x\n%a = torch.exp(%x)\n%e = self.gate(%x)\n%c = torch.cat([%a, %e])\nreturn %c",
+            [("inserted", "gate (module gate) added before cat")],
+        ),
+        # a name of an operator with two overloads
+        (
+            "%x = input x\n%a = aten.add.Tensor(%x, 1)\nreturn %a",
+            "%x = input x\n%a = aten.add.Scalar(%x, 2)\nreturn %a",
+            [("argument", "aten.add aten.add.Tensor -> aten.add.Scalar")],
+        ),
+    ],
+)
+def test_an_edit_has_its_kind(before, after, edits):
+    difference = compare_documents(document(before), document(after))
+
+    assert sorted((edit.kind, edit.text) for edit in difference.edits) == sorted(edits)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (
+            "%a = torch.f(%x)\n%b = torch.g(%a)",
+            "%a = torch.g(%x)\n%b = torch.f(%a)",
+            ["g moved from after to before f"],
+        ),
+        # a neighbour takes part in one move
+        (
+            "%a = torch.f(%x)\n%c = torch.g(%a)\n%b = torch.f(%c)",
+            "%a = torch.g(%x)\n%c = torch.f(%a)\n%b = torch.g(%c)",
+            ["g moved from after to before f", "torch.f -> torch.g"],
+        ),
+        (
+            "%p = torch.h(%x)\n%a = torch.f(%x)\n%b = torch.g(%p, %a)",
+            "%p = torch.k(%x)\n%a = torch.g(%x)\n%b = torch.f(%p, %a)",
+            ["g moved from after to before f", "torch.h -> torch.k"],
+        ),
+        # no exchange
+        (
+            "%a = torch.f(%x)\n%b = torch.g(%a)",
+            "%a = torch.g(%x)\n%b = torch.h(%a)",
+            ["torch.f -> torch.g", "torch.g -> torch.h"],
+        ),
+        (
+            "%a = aten.f.one(%x)\n%b = aten.f.two(%a)",
+            "%a = aten.f.two(%x)\n%b = aten.f.one(%a)",
+            ["aten.f aten.f.one -> aten.f.two", "aten.f aten.f.two -> aten.f.one"],
+        ),
+    ],
+)
+def test_neighbours_that_look_replaced_by_each_other_moved(monkeypatch, before, after, words):
+    # Graphs that are too unlike for an order pair place by place.
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.common_subsequence", lambda *_: None)
+    monkeypatch.setattr("pytest_fxgraph.compare.alignment.anchors", lambda *_: ())
+
+    difference = compare_documents(*(document(f"%x = input x\n{text}\nreturn %b") for text in (before, after)))
+
+    assert sorted(edit.text for edit in difference.edits) == words
+
+
+def test_a_module_that_moved_is_told_as_seen_from_the_module_around_it():
+    graphs = [nn.Sequential(OrderedDict(body=Post(is_behind))) for is_behind in (False, True)]
+
+    assert next(edit.text for edit in diff_graphs(*graphs).edits) == "norm1 moved from before mix to before leave"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        (f"{W}return (%w, %x)", "%x = input x\nreturn (%x, %x)", "removed"),
+        ("%x = input x\nreturn %x", f"{W}return %w", "added"),
+    ],
+)
+def test_a_tensor_without_operators_is_told_with_its_kind_and_shape(before, after, word):
+    state = (StateRecord("w", "parameter", "float32[2]"),)
+
+    difference = compare_documents(*(document(text, state=state * ("%w" in text)) for text in (before, after)))
+
+    assert f"the parameter w[2] {word}" in " ".join(edit.text for edit in difference.edits)

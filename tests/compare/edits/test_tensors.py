@@ -156,3 +156,74 @@ def test_a_call_that_reads_a_tied_tensor_under_its_other_path_is_part_of_the_edi
 
     assert [edit.text for edit in difference.edits] == ["b now shares storage with a"]
     assert not difference.rest
+
+
+def test_two_tensors_that_are_no_longer_one_are_told_beside_a_tensor_whose_other_path_went():
+    def graph(paths, tied):
+        state = [*tensors("a", "b", tied=tied)[: len(paths) - 2], *tensors("c", "d", tied=tied)]
+        return reading(*paths, state=tuple(state))
+
+    edits = compare_documents(graph("abcd", tied=True), graph("acd", tied=False)).edits
+
+    assert "d no longer shares storage with c" in [edit.text for edit in edits]
+
+
+@pytest.mark.parametrize(
+    ("call", "other", "words"),
+    [
+        ("f(%y)", "f(%x)", "f reads x in place of mul"),
+        ("f(%y)", "f(%y, %x)", "f argument 2: nothing -> x"),
+    ],
+)
+def test_a_call_that_reads_other_values_is_no_part_of_tensors_that_became_one(call, other, words):
+    text = (
+        "%x = input x\n%w = get a\n%y = torch.mul(%x, %w)\n%v = get b\n%z = torch.add(%y, {})\n%u = {}\nreturn (%z, %u)"
+    )
+    untied = document(text.format("%v", call), state=tensors("a", "b", tied=False))
+    tied = document(text.format("%w", other), state=tensors("a", "b", tied=True))
+
+    assert {edit.text for edit in compare_documents(untied, tied).edits} == {"b now shares storage with a", words}
+
+
+def test_each_tensor_that_became_a_buffer_is_told():
+    state = tensors("a", "b", tied=False)
+    buffers = tuple(record._replace(kind="buffer", value=f"float32[{n}]") for n, record in enumerate(state))
+
+    edits = compare_documents(reading("a", "b", state=state), reading("a", "b", state=buffers)).edits
+
+    assert sorted(edit.text for edit in edits) == [
+        f"buffer {name}: kind parameter -> buffer, float32[4] -> float32[{n}]" for n, name in enumerate("ab")
+    ]
+
+
+STEP = "%x = input x\n%w = get w\n%v = get v\n%a = torch.exp(%x)\n%b = torch.sin(%x)\n{}\nreturn (%a, %b)"
+UPDATE = "%c = aten.copy_.default(%w, %a) @ update.w"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (UPDATE, UPDATE.replace("%a", "%b"), "w is updated by %b in place of %a"),
+        # another call that reads another value, first
+        (f"%f = f(%a)\n{UPDATE}", f"%f = f(%b)\n{UPDATE.replace('%a', '%b')}", "w is updated by %b in place of %a"),
+        (UPDATE, UPDATE.replace("%w", "%v"), "aten.copy_ reads v in place of w"),
+        (UPDATE, UPDATE.replace("%a", "%a, True"), "aten.copy_ argument 3: nothing -> True"),
+        # no update
+        ("%c = f(%w, %a) @ update.w", "%c = f(%w, %b) @ update.w", "f reads sin in place of exp"),
+        ("%c = aten.copy_.default(%w, %a)", "%c = aten.copy_.default(%w, %b)", "aten.copy_ reads sin in place of exp"),
+    ],
+)
+def test_an_update_by_another_value_is_a_copy_to_state_at_the_end_of_a_step(before, after, words):
+    difference = compare_documents(document(STEP.format(before)), document(STEP.format(after)))
+
+    assert words in [edit.text for edit in difference.edits]
+
+
+def test_a_lost_and_a_new_update_have_their_node():
+    with_update, without = document(STEP.format(UPDATE)), document(STEP.format("%d = f(1)").replace("%d = f(1)\n", ""))
+
+    (lost,) = compare_documents(with_update, without).edits
+    (new,) = compare_documents(without, with_update).edits
+
+    assert (lost.text, lost.sites[0].expected, lost.sites[0].obtained) == ("w is no longer updated", ("c",), ())
+    assert (new.text, new.sites[0].expected, new.sites[0].obtained) == ("w is updated now", (), ("c",))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import CodeGen
+from fxcore.codegen.codegen import KeywordCodeGen
 
 
 def outside(x):
@@ -92,7 +94,7 @@ class Model(nn.Module):
     def forward(self, x: torch.Tensor, *rest, factor: float = 2.0, **named) -> torch.Tensor:
         y = self.linear(x) * self.scale
         y.unused_method()
-        return torch.cat([y, y], dim=factor)
+        return torch.cat([y, y], dim=factor).view(2, -1, (1.5, "text"))
 
 
 def test_code_globals_and_line_map_are_torch_fx_s():
@@ -117,7 +119,8 @@ def test_every_option_of_verbose_code_is_torch_fx_s(monkeypatch):
             {"expanded_def": True},
             {"additional_meta": ["seq"]},
         ]
-        codes = [module.graph.python_code("self", verbose=True, **chosen).src for chosen in options]
+        codes = [module.graph.python_code("self", verbose=True, **chosen) for chosen in options]
+        codes = [(code.src, code._lineno_map, code._prologue_start) for code in codes]
         recording = module.graph.python_code("self", record_func=True)
         return codes, recording.src, recording._lineno_map
 
@@ -206,3 +209,111 @@ def test_descriptions_of_returned_items_are_comments_of_their_lines():
     )
     assert codegen.generate_output(("x",), descs=["the loss"], repr_fn=str) == "return (\n    x,  # the loss\n)"
     assert codegen.generate_output("x", descs=["the loss"], repr_fn=str) == "return x"
+
+
+class Varied(nn.Module):
+    """Calls in every form that the code has a way of its own for."""
+
+    def __init__(self):
+        super().__init__()
+        self.act, self.scale = nn.ReLU(), nn.Parameter(torch.ones(2))
+        self.pairs, self.layers = nn.Bilinear(2, 2, 2), nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+
+    def forward(self, x, y=3):
+        self.act(x)  # nobody reads the result
+        kept = self.act(x)
+        x = self.pairs(self.act(input=kept), self.act(kept))
+        x.unused_method()
+        x += self.layers(x) * self.scale
+        torch.neg(x)
+        return torch.cat([x, getattr(x, "T"), kept], dim=y)  # noqa: B009
+
+
+class CallsModules(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        for _ in range(100):
+            x = self.act(x)
+        return x
+
+
+def calls_functions(x):
+    for _ in range(50):
+        x = torch.add(x, 1) * x
+    return x
+
+
+@pytest.mark.parametrize("root", [Varied(), CallsModules(), calls_functions], ids=["varied", "modules", "functions"])
+@pytest.mark.parametrize("is_annotated", [False, True])
+@pytest.mark.parametrize("options", [{}, {"colored": True}, {"verbose": True}, {"record_func": True}], ids=str)
+def test_code_is_the_same_in_one_step_and_in_pieces(root, is_annotated, options):
+    graph = fxcore.symbolic_trace(root).graph
+    if is_annotated:
+        for node in list(graph.nodes)[1::2]:
+            node.type = torch.Tensor
+    written = []
+    for transform in (None, lambda pieces: pieces):
+        graph._codegen._body_transformer = transform
+        code = graph.python_code("self", **options)
+        written.append((code.src, code.globals, code._prologue_start))
+
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("root", [CallsModules(), calls_functions], ids=["modules", "functions"])
+def test_a_statement_takes_few_calls(root):
+    graph = fxcore.symbolic_trace(root).graph
+    graph.python_code("self")
+    events = []
+
+    sys.setprofile(lambda frame, event, argument: events.append(event))
+    try:
+        graph.python_code("self")
+    finally:
+        sys.setprofile(None)
+
+    assert events.count("call") < 3 * len(graph.nodes), "in pieces, it takes 10 calls"
+
+
+@pytest.mark.parametrize(
+    ("names", "has_output"),
+    [(["print"], False), (["x", "print"], False), (["print", "x"], False), (["x", "print"], True), (["x"], True)],
+)
+def test_inputs_under_other_names_are_torch_fx_s(names, has_output):
+    def sights(fx):
+        graph = fx.Graph()
+        inputs = [graph.placeholder(name) for name in names]
+        if has_output:
+            graph.output(tuple(inputs))
+        return code_of(graph)
+
+    assert_same_success(sights)
+
+
+def test_descriptions_of_results_stand_in_an_expanded_definition_alone():
+    def sights(fx):
+        graph = fx.Graph()
+        x, y = graph.placeholder("x"), graph.placeholder("y")
+        graph.output([x, y])
+        graph.output_node().meta["desc"] = ["first", "second"]
+        return [graph.python_code("self", expanded_def=expanded).src for expanded in (False, True)]
+
+    assert_same_success(sights)
+
+
+def test_code_is_plain_unless_more_is_asked_for():
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(operator.neg, (graph.placeholder("x"),)))
+    for node in graph.nodes:
+        node.meta["val"] = torch.ones(2, 3)
+    written = [
+        graph._codegen._gen_python_code(graph.nodes, "self", fxcore.graph._Namespace(), **options).src
+        for options in ({}, {"verbose": True})
+    ]
+
+    assert written[0] == "\n\n\ndef forward(self, x):\n    neg = -x;  x = None\n    return neg\n    "
+    assert 'def forward(self, x : "f32[2, 3]"):' in written[1].replace("x:", "x :")
+    assert KeywordCodeGen(1).gen_fn_def(["x", "y"], "") == "def forward(self, x, *, y):"

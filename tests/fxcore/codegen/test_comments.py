@@ -75,3 +75,14 @@ def test_all_metadata_is_listed_in_a_string_statement():
     assert meta_docstring(x) == []
     x.meta["tag"] = 1
     assert any("tag: '1'" in line for line in meta_docstring(x))
+
+
+def test_chosen_metadata_stand_in_the_comment_of_nodes_that_have_them():
+    def code(fx):
+        graph = fx.symbolic_trace(lambda x: torch.relu(x).neg()).graph
+        _, relu, neg, _ = graph.nodes
+        relu.meta.update(seq=3, stage="first", unseen=1)
+        neg.meta.update(stage="second")
+        return graph.python_code("self", verbose=True, additional_meta=["seq", "stage", "missing"]).src
+
+    assert_same(code)

@@ -12,7 +12,8 @@ import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore import Graph
 from fxcore.codegen.globals import GeneratedGlobals
-from fxcore.node_data.namespace import Namespace
+from fxcore.errors import CodeGenerationError
+from fxcore.node_data.namespace import NameOrderError, Namespace
 
 KINDS = {
     "Any": Any,
@@ -20,6 +21,8 @@ KINDS = {
     "Optional": Optional[int],  # noqa: UP045
     "Union": Union[int, str, None],  # noqa: UP007
     "bar": int | None,
+    "text with a bar": "int | None",
+    "Literal with a bar": typing.Literal["a|b"],
     "list": list[int],
     "bare list": list,
     "List": typing.List[typing.List[torch.Tensor]],  # noqa: UP006
@@ -90,3 +93,45 @@ def test_a_graph_keeps_builtin_names_for_the_builtins():
     print_, inf = graph.placeholder("print"), graph.placeholder("inf")
 
     assert [print_.name, inf.name] == ["print_1", "inf_1"]
+
+
+class Equal:
+    """Equals other objects of its value."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Equal) and self.value == other.value
+
+
+class OneName(Namespace):
+    name = None
+
+    def create_name(self, candidate, obj):
+        return self.name or super().create_name(candidate, obj)
+
+
+def test_one_name_stands_for_equal_objects_alone():
+    namespace = OneName()
+    names, first, undefined = GeneratedGlobals(namespace), Equal(1), Equal(float("nan"))
+    namespace.name = "thing"
+
+    assert [names.add("thing", each) for each in (first, first, Equal(1))] == ["thing"] * 3
+    with pytest.raises(CodeGenerationError, match="Global name thing already assigned to different object"):
+        names.add("thing", Equal(2))
+    names.table["thing"] = undefined
+    assert names.add("thing", undefined) == "thing"
+
+
+def test_a_global_that_could_take_the_name_of_a_value_is_refused():
+    def double(x):
+        return 2 * x
+
+    names = GeneratedGlobals(Namespace(), {"double"})
+
+    assert names.add("triple", double) == "triple"
+    for name in ("double", "layer_1"):
+        with pytest.raises(NameOrderError):
+            names.add(name, lambda x: x)
+    assert GeneratedGlobals(Namespace()).add("layer_1", double) == "layer_1"

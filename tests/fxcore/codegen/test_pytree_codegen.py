@@ -101,6 +101,7 @@ def test_descriptions_of_nested_outputs_are_comments_of_their_lines():
     _, spec = torch.utils._pytree.tree_flatten([1, 2])
     codegen = PyTreeCodeGen(PyTreeInfo(["x"], spec, spec))
 
+    assert codegen.gen_fn_def(["a", "b"], "").startswith("def forward(self, x):\n    a, b, = fx_pytree.")
     assert codegen.generate_output(["a", "b"], descs=["first", "second"], repr_fn=str) == (
         "return pytree.tree_unflatten([\n    a,  # first\n    b,  # second\n], self._out_spec)"
     )

@@ -5,6 +5,7 @@ import inspect
 import linecache
 
 import fxcore
+from fxcore.codegen import source_cache
 from fxcore.codegen.source_cache import SourceCache
 
 SOURCE = "def double(x):\n    return x * 2"
@@ -61,3 +62,30 @@ def test_equal_sources_are_functions_of_their_own():
     assert first["double"] is not second["double"]
     assert first["double"].__globals__ is first
     assert first["double"].__code__.co_filename != second["double"].__code__.co_filename
+
+
+def test_annotations_are_evaluated():
+    names = {}
+
+    SourceCache().run("def double(x: int) -> list[int]:\n    return [x, x]", names)
+
+    assert names["double"].__annotations__ == {"x": int, "return": list[int]}
+
+
+def test_the_sources_of_late_are_compiled_once(monkeypatch):
+    compiled = []
+
+    def counting(source, *args, **kwargs):
+        compiled.append(source)
+        return compile(source, *args, **kwargs)
+
+    monkeypatch.setattr(source_cache, "compile", counting, raising=False)
+    monkeypatch.setattr(source_cache, "_MOST_CODE_OBJECTS", 2)
+    cache = SourceCache()
+    for source in ("a = 1", "b = 1", "a = 1", "c = 1", "a = 1", "b = 1"):
+        cache.run(source, {})
+
+    assert compiled == ["a = 1", "b = 1", "c = 1", "b = 1"]
+    cache.forget_compiled()
+    cache.run("b = 1", {})
+    assert compiled[-2:] == ["b = 1", "b = 1"]

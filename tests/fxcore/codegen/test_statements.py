@@ -11,8 +11,15 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore import Graph
+from fxcore.codegen.globals import GeneratedGlobals
+from fxcore.codegen.statements import StatementWriter
+from fxcore.node_data.namespace import Namespace
 
 Point = collections.namedtuple("Point", "x y")
+
+
+class Pair(tuple):
+    __slots__ = ()
 
 
 class Colour(enum.Enum):
@@ -35,6 +42,7 @@ CONSTANTS = {
     "torch": (torch.float32, torch.device("cuda", 1), torch.strided, torch.preserve_format, torch.Size([1, 2])),
     "operators": (torch.ops.aten.add.Tensor, torch.ops.aten.relu.default),
     "named tuple": (Point(1, "x"), [Point(1, 2)]),
+    "tuple of a class": (Pair((1, 2)), [Pair(("x",))]),
     "enum": (Colour.RED,),
 }
 
@@ -144,3 +152,37 @@ def test_a_tensor_among_the_arguments_is_described():
     graph.call_function(torch.relu, (graph.placeholder("x"),), {"like": torch.ones(2, 3)})
 
     assert "like = torch.Tensor(size=[2, 3], dtype=float32)" in graph.python_code("self").src
+
+
+def test_methods_of_constants_and_methods_with_odd_names_are_written():
+    graph = Graph()
+    x = graph.placeholder("x")
+    joined = graph.call_method("join", (", ", ("a", "b")))
+    odd = graph.call_method("in", (x, 1))
+    graph.output((joined, odd, graph.call_function(torch.get_default_dtype)))
+
+    assert graph.python_code("self").src.splitlines()[4:] == [
+        "    join = ', '.join(('a', 'b'))",
+        '    in_1 = getattr(x, "in")(1);  x = None',
+        "    get_default_dtype = torch.get_default_dtype()",
+        "    return (join, in_1, get_default_dtype)",
+        "    ",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [("T",), ("T", None), ("odd name",), ("odd name", 1)], ids=str)
+def test_an_attribute_of_a_value_is_read_as_torch_fx_reads_it(arguments):
+    def code(fx):
+        graph = fx.Graph()
+        graph.output(graph.call_function(getattr, (graph.placeholder("x"), *arguments)))
+        return graph.python_code("self").src
+
+    assert_same_success(code)
+
+
+def test_tuples_of_a_class_without_names_are_written_as_tuples():
+    writer = StatementWriter(Namespace(), "self", GeneratedGlobals(Namespace()))
+
+    assert [writer.value(each) for each in (torch.Size([1, 2]), Pair((1,)), (), ("x", (2,)))] == [
+        *("(1, 2)", "(1,)", "()", "('x', (2,))")
+    ]

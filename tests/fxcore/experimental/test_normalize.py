@@ -101,3 +101,14 @@ def test_the_kinds_of_nodes_that_get_types_are_chosen_as_in_torch(kinds):
         return [(node.name, node.type) for node in annotated.graph.nodes]
 
     assert types(fxcore, ours) == types(torch.fx, theirs)
+
+
+def test_arguments_become_keywords_and_all_nodes_get_types_by_default():
+    gm = fxcore.symbolic_trace(MODEL)
+
+    assert NormalizeArgs(gm).transform().code == NormalizeArgs(gm, True).transform().code
+    assert NormalizeArgs(gm).transform().code != NormalizeArgs(gm, False).transform().code
+    annotated = ours.AnnotateTypesWithSchema(gm).transform()
+    assert annotated.code == ours.AnnotateTypesWithSchema(gm, True, True, True).transform().code
+    for kinds in ((False, True, True), (True, False, True), (True, True, False)):
+        assert annotated.code != ours.AnnotateTypesWithSchema(gm, *kinds).transform().code

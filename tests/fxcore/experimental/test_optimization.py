@@ -378,3 +378,98 @@ def test_each_step_can_be_left_out(removes, fuses):
     reads = [str(node.target) for node in fxcore.symbolic_trace(made).graph.nodes if node.op == "call_module"]
     assert ("2" in reads) is not removes
     assert (nn.BatchNorm2d in kinds and "1" in reads) is not fuses
+
+
+def test_a_module_that_is_no_graph_module_is_traced_also_where_no_trace_is_asked_for():
+    model = nn.Sequential(nn.Linear(2, 2), settled(nn.BatchNorm1d(2))).eval()
+
+    fused = fuse(model, no_trace=True)
+
+    assert [node.target for node in fused.graph.find_nodes(op="call_module")] == ["0"]
+
+
+def test_a_graph_module_is_traced_anew_unless_no_trace_is_asked_for():
+    traced = fxcore.symbolic_trace(Net().eval())
+    layer = traced.get_submodule("block.0")
+
+    fuse(traced, True)
+
+    assert traced.get_submodule("block.0") is layer
+
+
+class OfFunctions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3, 3, 1, 1))
+        self.norm = settled(nn.BatchNorm2d(3))
+
+    def forward(self, x):
+        return self.norm(F.conv2d(x, self.weight))
+
+
+def test_a_function_is_not_fused_as_in_torch():
+    model = OfFunctions().eval()
+    traced = fxcore.symbolic_trace(model)
+
+    fused = fuse(traced, inplace=True, no_trace=True)
+
+    assert str(fused.graph) == str(theirs.fuse(model).graph)
+    assert fused.graph is not traced.graph
+    assert traced.graph.owning_module is traced
+
+
+@pytest.mark.parametrize(("nodes", "is_worth_it"), [(0, False), (2, False), (3, True), (4, True)])
+def test_three_nodes_are_worth_the_conversions_as_in_torch(nodes, is_worth_it):
+    subgraph = ours.MklSubgraph(fxcore.Graph())
+    subgraph.nodes = [None] * nodes
+
+    assert ours.use_mkl_length(subgraph) is theirs.use_mkl_length(subgraph) is is_worth_it
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "is_removed"),
+    [
+        ((0.5, True), {}, True),
+        ((0.5, True, False), {}, True),
+        ((0.5, False), {}, False),
+        ((0.5,), {"training": True}, True),
+        ((0.5,), {"training": False}, False),
+        ((), {"p": 0.5, "training": True}, True),
+        ((0.5,), {}, True),
+    ],
+)
+def test_a_call_of_dropout_that_trains_goes_in_each_form(args, kwargs, is_removed):
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(F.dropout, (graph.placeholder("x"), *args), kwargs))
+
+    made = ours.remove_dropout(fxcore.GraphModule(nn.Module(), graph))
+
+    assert (len(made.graph.nodes) == 2) is is_removed
+
+
+def test_dropout_goes_without_a_config():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(), nn.Softmax(-1)).eval()
+
+    made = ours.optimize_for_inference(model)
+
+    assert str(made.graph) == str(theirs.optimize_for_inference(model).graph)
+    assert not made.graph.find_nodes(op="call_module", target="1")
+
+
+@pytest.mark.parametrize(
+    ("call", "is_removed"),
+    [
+        ("dropout(x, 0.5, True)", True),
+        ("dropout(x, 0.5, True, False)", True),
+        ("dropout(x, 0.5, False)", False),
+        ("dropout(x, 0.5, training=True)", True),
+        ("dropout(x, training=False)", False),
+    ],
+)
+def test_a_wrapped_function_of_dropout_goes_where_the_code_says_that_it_trains(call, is_removed):
+    names = {"fxcore": fxcore, "dropout": F.dropout}
+    exec(f"fxcore.wrap('dropout')\ndef program(x):\n    return {call}", names)
+
+    made = ours.remove_dropout(names["program"])
+
+    assert (len(made.graph.nodes) == 2) is is_removed

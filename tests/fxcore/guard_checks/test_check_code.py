@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+
 import pytest
 import torch
 
 import fxcore
 from fxcore import Interpreter
 from fxcore.errors import GuardError
-from fxcore.guard_checks.check_code import CheckFunctions
+from fxcore.guard_checks.check_code import CheckFunctions, is_check
 from fxcore.guard_checks.plan import Plan
 
 PAIR = torch.ones(2, 3)
@@ -141,3 +143,40 @@ def test_an_interpreter_checks_starred_arguments():
     assert torch.equal(Interpreter(graph_module).run(PAIR), PAIR + 1)
     with pytest.raises(GuardError, match="rest"):
         Interpreter(graph_module).run(PAIR, PAIR)
+
+
+def test_a_generated_check_is_told_from_a_function_of_a_module_of_the_same_name():
+    graph_module = traced(asks_shape, PAIR)
+    graph = graph_module.graph
+    functions = CheckFunctions(Plan(graph, graph.guards, graph_module), graph.guards, graph_module, "function")
+    of_the_user = FunctionType(asks_shape.__code__, {})
+    of_the_user.__module__ = "guards"
+
+    assert is_check(functions.at_entry.function)
+    assert not is_check(of_the_user)
+    assert not is_check(asks_shape)
+    assert not is_check(graph_module.forward.__func__), "generated, and no check"
+
+
+def seed_of(is_high):
+    """Return a seed that gives a first number above or below one half."""
+    for seed in range(99):
+        if bool(torch.rand(1, generator=torch.Generator().manual_seed(seed)) > 0.5) is is_high:
+            return seed
+    raise ValueError(is_high)
+
+
+@pytest.mark.parametrize("run", [lambda g: g(), lambda g: Interpreter(g).run(), lambda g: g.check_guards()])
+def test_a_value_of_the_first_node_is_checked_in_each_way_to_run_a_graph(run):
+    def program():
+        value = torch.rand(1)
+        return value * 2 if fxcore.assume(value.sum() > 0.5) else value
+
+    torch.manual_seed(seed_of(True))
+    graph_module = traced(program)
+
+    torch.manual_seed(seed_of(True))
+    run(graph_module)
+    torch.manual_seed(seed_of(False))
+    with pytest.raises(GuardError, match="break guard 1 of 1"):
+        run(graph_module)

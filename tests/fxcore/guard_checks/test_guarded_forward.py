@@ -324,3 +324,26 @@ def test_a_graph_without_inputs_is_checked_right_after_its_first_call():
         torch.manual_seed(2)  # the sum is 0.996
         with pytest.raises(GuardError, match=r"rand\(\.\.\.\)\.sum\(\) > 1"):
             run()
+
+
+class AsksBehindAWrite(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(3))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        y = x * 2
+        return y if fxcore.assume(self.calls.sum() > 2) else y + 1
+
+
+def test_a_check_of_the_guards_makes_the_writes_before_the_last_check_and_takes_them_back():
+    graph_module = fxcore.symbolic_trace(AsksBehindAWrite(), example_inputs=torch.ones(2))
+
+    graph_module.check_guards(torch.ones(2))
+
+    assert graph_module.calls.tolist() == [0, 0, 0]
+    graph_module.calls.sub_(2)
+    with pytest.raises(GuardError, match=r"self.calls.sum\(\) > 2"):
+        graph_module.check_guards(torch.ones(2))
+    assert graph_module.calls.tolist() == [-2, -2, -2]

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import fxcore
 from fxcore.errors import GuardError
+from fxcore.guard_checks.guards_file import written_guards
 
 pytestmark = pytest.mark.filterwarnings("ignore:Was not able to save")
 
@@ -92,3 +93,45 @@ def test_a_written_module_with_guards_is_compiled(written):
     torch.testing.assert_close(compiled(x), module(x))
     with pytest.raises(GuardError, match="it is False"):
         compiled(torch.rand(2, 4))
+
+
+class OfRows(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] > 2 else x
+
+
+class OfStars(nn.Module):
+    def forward(self, x, *rest, scale=1, **named):
+        return x * scale if x.shape[0] > 2 else x
+
+
+@pytest.mark.parametrize(
+    ("model", "names", "call"),
+    [
+        (OfRows(), (), "guards.check(self, x)"),
+        (OfRows(), ("guards", "guards_"), "guards__.check(self, x)"),
+        (OfStars(), (), "guards.check(self, x, *rest, scale=scale, **named)"),
+    ],
+)
+def test_the_check_takes_each_argument_of_the_forward_and_is_its_first_statement(model, names, call, tmp_path):
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.ones(3))
+
+    code, definitions = written_guards(graph_module.graph, tmp_path, graph_module.code, names)
+
+    lines = code.splitlines()
+    (start,) = (index for index, line in enumerate(lines) if line.startswith("def forward("))
+    assert lines[start + 1] == f"    {call}"
+    assert [*lines[: start + 1], *lines[start + 2 :]] == graph_module.code.splitlines()
+    assert definitions[1].startswith(f"{call.partition('.')[0]} = GuardsFile(r'")
+
+
+def test_a_trace_of_a_written_module_has_its_guards_if_there_is_an_example(written):
+    again = written(fxcore.symbolic_trace(OfRows(), example_inputs=torch.ones(3)))
+
+    with_example = fxcore.symbolic_trace(again, example_inputs=torch.ones(4))
+    without = fxcore.symbolic_trace(again)
+
+    assert [str(guard) for guard in with_example.graph.guards] == ["x.shape[0] > 2"]
+    assert [[node.name for node in each.graph.nodes] for each in (with_example, without)] == [
+        ["x", "mul", "output"]
+    ] * 2

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import fxcore
+from fxcore.guard_checks.modes_left import run_source
 from fxcore.state.settings import SETTINGS
 
 X = torch.ones(3, 3, requires_grad=True)
@@ -77,3 +78,38 @@ def test_a_compiled_module_switches_the_modes_of_its_operations():
     assert "_set_grad_enabled" in graph_module.code
     (gradient,) = torch.autograd.grad(compiled(X).sum(), X)
     assert torch.equal(gradient, torch.ones(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("head", "is_watched"),
+    [
+        ("", False),
+        ("\n", False),
+        ("\n\n", True),
+        ("import math\n\n\n", True),
+        ("import math\n\n", False),
+        ("\nimport math\n", False),
+    ],
+)
+def test_an_error_is_seen_where_two_empty_lines_give_room_for_it(head, is_watched):
+    failures, names = [], {}
+    source = f"{head}def forward(self, x):\n    y = x + 1\n    raise ValueError(y)\n"
+
+    run_source(source, names, on_error=lambda module, error, variables: failures.append((error.args, variables["y"])))
+    with pytest.raises(ValueError, match="3"):
+        names["forward"]("a module", 2)
+
+    assert failures == ([((3,), 3)] if is_watched else [])
+    assert names["forward"].__code__.co_firstlineno == head.count("\n") + 1 - 2 * is_watched
+
+
+def test_the_modes_of_a_failed_run_are_put_back():
+    names = {"torch": torch}
+    switches = "torch._C._set_grad_enabled(False)", "torch.amp.autocast_mode._enter_autocast('cpu', None, True, False)"
+    run_source("\n\ndef forward(self):\n    " + "; ".join(switches) + "; raise ValueError(1)\n", names)
+
+    with pytest.raises(ValueError, match="1"):
+        names["forward"](None)
+
+    assert torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import fxcore
-from fxcore.errors import GuardError
+from fxcore.errors import GuardError, TraceError
 from fxcore.guided.answers import Messages, ValueNumbers, has_marks
 
 ITEMS = [1.0, 2.0, 3.0, 4.0]
@@ -401,3 +401,142 @@ def test_a_text_with_a_value_has_marks():
     assert not has_marks("3 rows")
     assert has_marks(f"{made.part(ROWS, '{}')} rows")
     assert has_marks("%d rows" % made.number(ROWS))  # noqa: UP031 - the case of this test
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "value"),
+    [
+        (lambda x: x * float(x.shape[0]), "x.shape[0] == 3", 3),
+        (lambda x: x * int(x.shape[0] / 2), "x.shape[0] / 2 == 1.5", 1.5),
+        (lambda x: x * 2 if x.shape[0] else x, "bool(x.shape[0])", True),
+        (lambda x: x * 2 if x.is_contiguous() else x, "x.is_contiguous()", True),
+    ],
+)
+def test_a_guard_keeps_the_value_before_its_conversion(function, text, value):
+    (guard,) = fxcore.symbolic_trace(function, example_inputs=X).graph.guards
+
+    assert (str(guard), guard.value, type(guard.value), guard.is_assumed) == (text, value, type(value), False)
+
+
+class TakesTheAnswersOfTheExample(fxcore.Tracer):
+    def __init__(self):
+        super().__init__()
+        self.noted = []
+
+    def note_data_read(self, guard, reason):
+        self.noted.append((guard, reason))
+        return True
+
+
+def test_a_tracer_that_takes_an_answer_of_contents_sees_its_place():
+    tracer = TakesTheAnswersOfTheExample()
+
+    (guard,) = tracer.trace(lambda x: x * int(x.sum()), example_inputs=(torch.ones(3),)).guards
+
+    ((noted, reason),) = tracer.noted
+    assert (str(guard), guard.value, type(guard.value), guard.is_assumed) == ("x.sum() == 3", 3, int, True)
+    assert (noted.value, noted.is_assumed) == (None, True)
+    assert "int(x.sum())" in noted.source
+    assert reason == "The value 'sum_1' (call_method sum) was turned into an int"
+
+
+@pytest.mark.parametrize(("place", "is_taken"), [("here", True), ("here", False), ("elsewhere.py:3", True)])
+def test_an_assumption_holds_at_its_place_alone(place, is_taken):
+    def program(x):
+        return x * int(x.sum())
+
+    line = f"{__file__}:{program.__code__.co_firstlineno + 1}"
+    assume = {line if place == "here" else place: is_taken}
+    if place == "here" and is_taken:
+        graph_module = fxcore.symbolic_trace(program, example_inputs=torch.ones(3), assume=assume)
+        assert [guard.is_assumed for guard in graph_module.graph.guards] == [True]
+    else:
+        with pytest.raises(TraceError, match="was turned into an int"):
+            fxcore.symbolic_trace(program, example_inputs=torch.ones(3), assume=assume)
+
+
+class AsksForItsMode(nn.Module):
+    def forward(self, x):
+        return x * 2 if self.training else x
+
+
+class OfParts(nn.Module):
+    def __init__(self, is_training, parts):
+        super().__init__()
+        self.parts = nn.Sequential(*[AsksForItsMode().train(each) for each in parts])
+        self.training = is_training
+
+    def forward(self, x):
+        return self.parts(x) + (1 if self.training else 0)
+
+
+@pytest.mark.parametrize(
+    ("is_training", "parts", "guards"),
+    [
+        (True, (), ["self.training"]),
+        (False, (), ["not self.training"]),
+        (True, (True,), ["all([self.parts.0.training, self.training])"]),
+        (False, (True,), ["self.parts.0.training", "not self.training"]),
+        (True, (False,), ["self.training", "not self.parts.0.training"]),
+        (False, (False, False), ["not any([self.parts.0.training, self.parts.1.training, self.training])"]),
+        (
+            False,
+            (True, False, True),
+            ["all([self.parts.0.training, self.parts.2.training])", "not any([self.parts.1.training, self.training])"],
+        ),
+    ],
+)
+def test_modules_in_one_mode_share_a_guard(is_training, parts, guards):
+    graph = fxcore.symbolic_trace(OfParts(is_training, parts), example_inputs=X).graph
+
+    assert [(str(guard), guard.is_assumed) for guard in graph.guards] == [(text, False) for text in guards]
+    assert not graph.find_nodes(op="get_attr")
+
+
+def asks_in_no_grad(x):
+    with torch.no_grad():
+        return x * 2 if torch.is_grad_enabled() else x
+
+
+def asks_behind_a_switch(x):
+    torch._C._set_grad_enabled(False)
+    y = x * 2 if torch.is_grad_enabled() else x
+    torch._C._set_grad_enabled(True)
+    return y
+
+
+def asks_for_autocast_in_no_grad(x):
+    with torch.no_grad():
+        return x * 2 if torch.is_autocast_enabled("cpu") else x
+
+
+def asks_without_autocast(x):
+    with torch.autocast("cpu", enabled=False):
+        return x.neg() if torch.is_autocast_enabled("cpu") else x
+
+
+def asks_for_grad_without_autocast(x):
+    with torch.autocast("cpu", enabled=False):
+        return x if torch.is_grad_enabled() else -x
+
+
+def asks_for_inference_in_no_grad(x):
+    with torch.no_grad():
+        return x * 2 if torch.is_inference_mode_enabled() else x
+
+
+@pytest.mark.parametrize(
+    ("function", "guards"),
+    [
+        (lambda x: x * 2 if torch.is_grad_enabled() else x, ["is_grad_enabled()"]),
+        (asks_in_no_grad, []),
+        (asks_behind_a_switch, []),
+        (asks_for_autocast_in_no_grad, ["not is_autocast_enabled('cpu')"]),
+        (asks_without_autocast, []),
+        (asks_for_grad_without_autocast, ["is_grad_enabled()"]),
+        (lambda x: x * 2 if torch.is_inference_mode_enabled() else x, ["not is_inference_mode_enabled()"]),
+        (asks_for_inference_in_no_grad, []),
+    ],
+)
+def test_a_question_about_a_mode_is_a_guard_unless_the_code_holds_the_mode(function, guards):
+    assert guards_of(function, X) == guards

@@ -31,7 +31,12 @@ class Batch:
     scale: float
 
 
+class Couple(tuple):
+    """A tuple of a class of the user's."""
+
+
 CONTAINERS = {
+    "tuple of a class": lambda x: Couple([x, 2.0]),
     "named tuple": lambda x: Pair(x, 2.0),
     "dataclass": lambda x: Batch(x, 2.0),
     "ordered dict": lambda x: OrderedDict(x=x, scale=2.0),
@@ -68,3 +73,4 @@ def test_a_search_for_proxies_ends_in_a_circle_and_leaves_out_modules():
 
     assert not holds_proxies([circle, module, {"kind": Batch}])
     assert holds_proxies([circle, module.kept])
+    assert holds_proxies([module.kept, torch.ones(1), module, Batch])

@@ -205,3 +205,11 @@ def test_a_tensor_that_was_written_in_place_and_put_back_is_written_once():
     assert model.buffer.tolist() == model.pair[0].tolist() == [1, 1]
     assert not graph_module.graph.find_nodes(op="call_method", target="copy_")
     assert graph_module.graph.guards.notes == ()
+
+
+def test_an_attribute_that_is_assigned_behind_a_constant_of_the_graph_has_a_note():
+    def run(model, x):
+        model.sum = x + torch.ones(2)
+        model.fresh = 3
+
+    assert notes_of(run) == ["self.sum", "self.fresh"]

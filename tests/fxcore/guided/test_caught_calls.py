@@ -181,3 +181,67 @@ def test_each_line_of_the_last_statement_in_a_try_block_counts():
             return x
 
     assert guards_of(summed, torch.ones(3), torch.ones(3)) == ["add(...) raises no RuntimeError"]
+
+
+def fails_in_the_second_line(x):
+    try:
+        y = x + 1
+        z = y.view(-1, 2)
+    except RuntimeError:
+        return x
+    return z
+
+
+def raises_again(x):
+    try:
+        z = x.view(-1, 2)
+    except RuntimeError:
+        note = 1  # noqa: F841 - a handler of two statements
+        raise
+    return z
+
+
+def raises_one_error_again(x):
+    try:
+        z = x.view(-1, 2)
+    except RuntimeError:
+        raise
+    except ValueError:
+        return x
+    return z
+
+
+def calls_beside_the_block(x):
+    y = x.view(-1, 2)
+    try:
+        z = x + 1
+    except RuntimeError:
+        return x
+    return z.sum() + y.sum()
+
+
+def call_of_several_lines(x):
+    try:
+        z = torch.reshape(
+            x,
+            (-1, 2),
+        )
+    except (RuntimeError, KeyError):
+        return x
+    return z
+
+
+@pytest.mark.parametrize(
+    ("function", "guards"),
+    [
+        (fails_in_the_second_line, ["add(...) raises no RuntimeError", "view(...) raises no RuntimeError"]),
+        (raises_again, []),
+        (raises_one_error_again, ["view(...) raises no ValueError"]),
+        (calls_beside_the_block, ["add(...) raises no RuntimeError"]),
+        (call_of_several_lines, ["reshape(...) raises no RuntimeError"]),
+    ],
+)
+def test_the_calls_of_a_try_block_have_guards_for_the_errors_that_end_there(function, guards):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=torch.ones(3, 4))
+
+    assert [str(guard) for guard in graph_module.graph.guards] == guards

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fxcore
-from fxcore.errors import TraceError
+from fxcore.errors import GuardError, TraceError
 from fxcore.guided.data_reads import is_free_of_effects
 
 EXAMPLE = (torch.ones(2, 3), torch.tensor([1, 2]))
@@ -117,3 +117,33 @@ def test_a_node_may_go_if_it_changes_nothing(call, is_free):
     graph = fxcore.Graph(Held())
 
     assert is_free_of_effects(call(graph, graph.placeholder("x"))) is is_free
+
+
+class Counts(torch.nn.Module):
+    def forward(self, x):
+        return int((x > -1).sum())
+
+
+class AsksALeaf(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = Counts()
+
+    def forward(self, x):
+        return x * 2 if self.count(x) > 3 else x
+
+
+def test_a_number_of_a_leaf_is_asked_of_the_leaf_again():
+    model = AsksALeaf()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.ones(2, 2), leaf_modules=[Counts])
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["count(x) > 3"]
+    assert torch.equal(graph_module(torch.ones(4, 2)), model(torch.ones(4, 2)))
+    with pytest.raises(GuardError, match=r"count\(x\) > 3"):
+        graph_module(torch.ones(1, 2))
+
+
+def test_a_number_of_a_drawn_array_is_drawn():
+    with pytest.raises(TraceError, match="or from a random number"):
+        fxcore.symbolic_trace(lambda x: x * float(np.random.rand(2)[0]), example_inputs=torch.ones(2))

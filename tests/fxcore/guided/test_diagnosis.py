@@ -54,6 +54,7 @@ def test_every_place_is_found_the_most_frequent_first():
     assert first.module_path == "gates.0"
     assert "assume={'test_diagnosis.py:" in first.cure
     assert "leaf_modules=('gates.0',)" in first.cure
+    assert [str(guard) for guard in found.guards] == ["x.shape[0] == 2"]
 
 
 def test_the_text_says_what_an_example_gets_past():
@@ -232,3 +233,14 @@ def test_an_error_of_another_library_is_told_with_its_class():
     found = diagnosis._DiagnosingTracer([], ()).obstacle_of(ValueError("a number is needed\nmore"), "layer")
 
     assert (found.reason, found.file, found.module_path) == ("ValueError: a number is needed", "", "layer")
+
+
+@pytest.mark.parametrize(
+    ("told", "source"), [(": return lock, in what the traced function returns\nmore", "return lock"), ("", "")]
+)
+def test_the_place_in_a_message_is_the_place_of_the_obstacle(told, source):
+    error = fxcore.FxError(f"a lock cannot be returned at model.py:12{told}")
+
+    found = diagnosis._DiagnosingTracer([], ()).obstacle_of(error, "layer")
+
+    assert (found.reason, found.file, found.line, found.source) == ("a lock cannot be returned", "model.py", 12, source)

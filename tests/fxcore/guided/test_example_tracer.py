@@ -7,8 +7,10 @@ import io
 import math
 import operator
 import pickle
+import random
 from dataclasses import dataclass
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -731,3 +733,271 @@ def test_a_dict_of_another_class_reaches_a_leaf_as_one():
         return first_of(Output(first=x + 1))
 
     assert_agrees(function, fxcore.symbolic_trace(function, example_inputs=torch.ones(3)), torch.arange(3.0))
+
+
+class Renormalized(nn.Module):
+    def __init__(self, max_norm):
+        super().__init__()
+        self.table = nn.Embedding(3, 2, max_norm=max_norm)
+
+    def forward(self, index):
+        return self.table(index)
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.1])
+def test_a_layer_that_writes_its_weight_writes_it_in_each_run(max_norm):
+    model = Renormalized(max_norm)
+    before = model.table.weight.detach().clone()
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.arange(3))
+
+    assert torch.equal(model.table.weight, before)
+    found = graph_module(torch.arange(2))
+    assert (float(found.norm(dim=-1).max()) < 0.11) == (max_norm is not None)
+    assert torch.equal(model.table.weight[2], before[2])
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LazyLinear(2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_a_layer_without_shapes_is_refused_until_it_has_been_called():
+    model = Lazy()
+    x = torch.rand(2, 3)
+
+    with pytest.raises(TraceError, match=r"cannot run with an example, at .*a lazy module that is not initialized yet"):
+        fxcore.symbolic_trace(model, example_inputs=x)
+    model(x)
+    assert_agrees(model, fxcore.symbolic_trace(model, example_inputs=x), x)
+
+
+def asked_for_true(x):
+    return x.sum() if x.is_contiguous() is True else x.mean()
+
+
+def asked_for_false(x):
+    return x.sum() if torch.is_floating_point(x) is False else x.mean()
+
+
+def with_a_mask(x, mask=None):
+    return x if mask is None else x * mask
+
+
+def with_starred(x, *masks, **named):
+    first = masks[0]
+    bias = named["bias"]
+    return x if first is None or bias is None else x * first + bias
+
+
+def of_a_missing_item(x, pair):
+    try:
+        return x * pair[2]
+    except IndexError:
+        return x
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "named", "guards", "nodes"),
+    [
+        (asked_for_true, (torch.ones(3),), {}, ["x.is_contiguous()"], "x sum_1 output"),
+        (asked_for_false, (torch.ones(3),), {}, ["is_floating_point(x)"], "x mean output"),
+        (with_a_mask, (torch.ones(3),), {}, ["mask is None"], "x mask output"),
+        (with_a_mask, (torch.ones(3), torch.ones(3)), {}, ["mask is not None"], "x mask mul output"),
+        (with_a_mask, (torch.ones(3), None), {}, ["mask is None"], "x mask output"),
+        (
+            with_starred,
+            (torch.ones(3), torch.ones(3)),
+            {"bias": torch.ones(3)},
+            ["masks[0] is not None", "named['bias'] is not None"],
+            "x _masks _named getitem getitem_1 mul add output",
+        ),
+    ],
+)
+def test_a_program_has_exactly_these_guards(function, inputs, named, guards, nodes):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=inputs, example_kwargs=named)
+
+    assert expressions(graph_module) == guards
+    assert " ".join(node.name for node in graph_module.graph.nodes) == nodes
+    assert torch.equal(graph_module(*inputs, **named), function(*inputs, **named))
+
+
+def test_the_item_that_a_list_does_not_have_is_a_guard_on_its_length():
+    graph_module = fxcore.symbolic_trace(of_a_missing_item, example_inputs=(torch.ones(3), (torch.ones(3),)))
+
+    assert expressions(graph_module) == ["type(pair) is tuple", "len(pair) == 1"]
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+    mask: torch.Tensor | None = None
+
+
+def masked(x, mask):
+    return x if mask is None else x * mask
+
+
+def masked_by_key(named):
+    return named["x"] if named["mask"] is None else named["x"] * named["mask"]
+
+
+def masked_by_attribute(batch):
+    return batch.x if batch.mask is None else batch.x * batch.mask
+
+
+def of_a_present_item(x, pair):
+    try:
+        return x * pair[0]
+    except IndexError:
+        return x
+
+
+def same_or_nothing(query, key, value):
+    return query * 2 if key is query else query + key + (0 if value is None else value)
+
+
+def named_as_a_method(x, mean=2):
+    return x.mean() * mean
+
+
+def shape_before_a_change(x):
+    x = x.clone()
+    before = x.shape
+    x.unsqueeze_(0)
+    return x.reshape(before) * 2
+
+
+class AsksAWrittenAttribute(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.total = torch.ones(3)
+
+    def forward(self, x):
+        self.total.add_(x)
+        return x * 2 if self.total.sum() > 0 else x
+
+
+ONES, HALVES = torch.ones(3), torch.full((3,), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "guards", "nodes"),
+    [
+        (masked, (ONES, HALVES), ["mask is not None"], "x mask mul output"),
+        (masked, (ONES, None), ["mask is None"], "x mask output"),
+        (
+            masked_by_key,
+            ({"x": ONES, "mask": HALVES},),
+            ["named['mask'] is not None"],
+            "named getitem_1 getitem_2 mul output",
+        ),
+        (
+            masked_by_attribute,
+            (Batch(ONES, HALVES),),
+            ["batch.mask is not None"],
+            "batch getattr_2 getattr_3 mul output",
+        ),
+        (lambda x, bias=None: x + bias, (ONES, HALVES), ["bias is not None"], "x bias add output"),
+        (
+            of_a_present_item,
+            (ONES, (HALVES, 1)),
+            ["getitem(...) raises no IndexError", "len(pair) == 2", "mul(...) raises no IndexError"],
+            "x pair getitem mul output",
+        ),
+        (
+            same_or_nothing,
+            (ONES, HALVES, None),
+            ["key is not query", "value is None", "query is not None", "key is not None"],
+            "query key value add add_1 output",
+        ),
+        (named_as_a_method, (ONES,), ["mean == 2"], "x mean mean_1 mul output"),
+        (shape_before_a_change, (ONES,), [], "x clone getattr_1 unsqueeze_ reshape mul output"),
+        (
+            lambda x: torch.from_numpy(x.numpy() * numpy.float64(2)),
+            (ONES,),
+            [],
+            "x numpy _tensor_constant0 numpy_1 mul from_numpy output",
+        ),
+        (AsksAWrittenAttribute(), (ONES,), ["bool(self.total.sum() > 0)"], "x total add_ mul output"),
+    ],
+)
+def test_a_small_program_has_these_guards_and_these_nodes(function, inputs, guards, nodes):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=inputs)
+
+    assert expressions(graph_module) == guards
+    assert " ".join(node.name for node in graph_module.graph.nodes) == nodes
+    assert torch.equal(graph_module(*inputs), function(*inputs))
+
+
+def test_a_number_of_sizes_is_computed_in_a_branch_and_a_drawn_number_is_not():
+    def scaled(x):
+        scale, shape = x.shape[0] ** -0.5, x.shape
+        return torch.cond(x.sum() > 0, lambda x: x.reshape(shape) * scale, lambda x: -x, (x,))
+
+    def drawn(x):
+        scale = random.uniform(1, 2)
+        return torch.cond(x.sum() > 0, lambda x: x * scale, lambda x: -x, (x,))
+
+    torch.testing.assert_close(
+        fxcore.symbolic_trace(scaled, example_inputs=torch.ones(4))(torch.ones(9)), torch.ones(9) / 3
+    )
+    with pytest.raises(TraceError, match="a float cannot be an input of it"):
+        fxcore.symbolic_trace(drawn, example_inputs=torch.ones(4))
+
+
+class Assigns(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        self.total = self.total + x
+        return x
+
+
+def test_a_guard_behind_the_run_of_the_model_has_the_line_of_its_forward():
+    graph_module = fxcore.symbolic_trace(Assigns(), example_inputs=ONES)
+
+    line = Assigns.forward.__code__.co_firstlineno
+    assert [(guard.expression, guard.line, guard.source) for guard in graph_module.graph.guards] == [
+        ("add(...).dtype == torch.float32", line, "def forward(self, x):"),
+        ("add(...).shape == torch.Size([3])", line, "def forward(self, x):"),
+    ]
+
+
+def test_a_list_that_a_traced_function_encloses_is_as_it_was():
+    calls = []
+
+    def counted(x):
+        calls.append(len(calls))
+        return x * 2
+
+    fxcore.symbolic_trace(counted, example_inputs=ONES)
+
+    assert calls == []
+
+
+class WritesAttributes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.added, self.copied, self.indexed = torch.ones(3), torch.ones(3), torch.ones(3)
+
+    def forward(self, x):
+        self.added.add_(x)
+        torch.mul(x, 2, out=self.copied)
+        self.indexed[0] = x.sum()
+        return self.added + self.copied + self.indexed
+
+
+def test_a_trace_leaves_the_attributes_that_recorded_calls_write():
+    model, eager = WritesAttributes(), WritesAttributes()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=HALVES)
+
+    assert all(torch.equal(each, ONES) for each in (model.added, model.copied, model.indexed))
+    for _ in range(2):
+        assert torch.equal(graph_module(HALVES), eager(HALVES))

@@ -61,3 +61,41 @@ def test_an_error_that_the_users_code_caught_is_refused_behind_one_that_torch_ca
     caught.forget_since(1)
     caught.refuse_caught()
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("is_assumed", [True, False])
+def test_a_caught_error_is_taken_where_the_user_assumes_it(is_assumed):
+    try:
+        raise ValueError("too deep")
+    except ValueError as error:
+        raised = error
+    caught = CaughtErrors({f"test_failures.py:{raised.__traceback__.tb_lineno}": is_assumed})
+    caught.note(raised)
+
+    if is_assumed:
+        caught.refuse_caught()
+    else:
+        with pytest.raises(TraceError, match="the traced code catches ValueError: too deep"):
+            caught.refuse_caught()
+
+
+class OfTwoMethods(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.add_(1)
+        return x * self.weight
+
+    def other(self, x: torch.Tensor) -> torch.Tensor:
+        raise KeyError("of the model")
+
+
+def test_the_error_of_the_traced_method_is_the_model_s_own() -> None:
+    model = OfTwoMethods()
+
+    assert type(explained(ValueError("too deep"), model, "forward", (X,), None)) is TraceError
+    assert repr(explained(ValueError("too deep"), model, "other", (X,), None)) == "KeyError('of the model')"
+    assert model.weight.tolist() == [0, 0]

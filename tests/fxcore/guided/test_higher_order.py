@@ -950,3 +950,72 @@ def test_nothing_of_a_value_that_a_branch_made_leaves_it(read):
 
     with pytest.raises(TraceError, match="was made in a function that a higher-order operator calls, and is used"):
         fxcore.symbolic_trace(leaking, example_inputs=torch.ones(3))
+
+
+def of_keyword(x, *, scale=2):
+    return x * scale
+
+
+@pytest.mark.parametrize(
+    ("true_fn", "false_fn", "operands", "inputs"),
+    [
+        (of_keyword, lambda y: -y, lambda x: (x,), [["operand_0"], ["y"]]),
+        (lambda x, n: x * n, lambda y, m: y * 3, lambda x: (x, x.shape[0]), [["x", "n"], ["y", "m"]]),
+        (lambda x, n=2: x * n, lambda y: -y, lambda x: (x,), [["operand_0"], ["y"]]),
+        (lambda p: p[0], lambda p: p[1], lambda x: (x.chunk(2, 1),), [["operand_0", "operand_1"]] * 2),
+        (lambda x, w, n: x * w * n, lambda x, w, n: x, lambda x: (x, torch.ones(4), 2), [["x", "w"]] * 2),
+    ],
+)
+def test_inputs_of_a_branch_have_the_names_of_its_parameters_if_each_takes_one_value(
+    true_fn, false_fn, operands, inputs
+):
+    def program(x):
+        return torch.cond(x.sum() > 0, true_fn, false_fn, operands(x))
+
+    x = torch.rand(3, 4)
+    graph_module = fxcore.symbolic_trace(program, example_inputs=x)
+
+    branches = graph_module.true_graph_0, graph_module.false_graph_0
+    assert [[node.name for node in each.graph.nodes if node.op == "placeholder"] for each in branches] == inputs
+    assert torch.equal(graph_module(x), true_fn(*operands(x)))
+    assert torch.equal(graph_module(-x), false_fn(*operands(-x)))
+
+
+def doubled_if_positive(value):
+    return value * 2 if value.sum() > 0 else value
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: while_loop(lambda y: y.sum() < 9, lambda y: (doubled_if_positive(y),), (torch.ones(3),))[0] + x,
+        lambda x: scan(lambda carry, row: (doubled_if_positive(carry), row), torch.ones(3), torch.ones(2, 3))[0] + x,
+        lambda x: scan(lambda carry, row: (carry, doubled_if_positive(row)), torch.ones(3), torch.ones(2, 3))[0] + x,
+    ],
+)
+def test_a_constant_that_goes_into_a_loop_has_other_contents_in_other_steps(program):
+    with pytest.raises(TraceError, match="It follows from the contents of a tensor"):
+        fxcore.symbolic_trace(program, example_inputs=torch.rand(3))
+
+
+def longer_if_wide(row):
+    return row * 2 if row.shape[0] == 3 else row
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: map_rows(longer_if_wide, x),
+        lambda x: scan(lambda carry, row: (carry + row, longer_if_wide(row)), x[0] * 0, x)[1],
+    ],
+)
+def test_the_function_of_a_loop_sees_one_row(program, steps):
+    x = torch.rand(steps, 3)
+
+    graph_module = fxcore.symbolic_trace(program, example_inputs=x)
+
+    assert [guard for guard in guards_of(graph_module) if "select(...)" in guard] == ["select(...).shape[0] == 3"]
+    (call,) = (node for node in graph_module.graph.nodes if isinstance(node.target, torch._ops.HigherOrderOperator))
+    assert call.kwargs == {}
+    assert torch.equal(graph_module(x), x * 2)

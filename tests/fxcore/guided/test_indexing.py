@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
 
 import fxcore
-from fxcore.guided.indexing import is_indexing
+from fxcore.guided.indexing import is_indexing, is_raised_by_indexing
 
 
 class Table(nn.Module):
@@ -107,3 +109,43 @@ def test_the_instructions_that_read_write_or_delete_an_item():
         return sum(is_indexing(code, offset) for offset in range(-1, len(code.co_code) + 1))
 
     assert [*map(indexing_instructions, (reads, writes, deletes, adds))] == [1, 1, 1, 0]
+
+
+def indexes(values):
+    return values[7]
+
+
+def indexes_by_a_method(values):
+    return values.__getitem__(7)
+
+
+def raises(values):
+    raise IndexError(values[0])
+
+
+def calls(values):
+    return operator.itemgetter(7)(values)
+
+
+@pytest.mark.parametrize(
+    ("function", "is_indexed"),
+    [(indexes, True), (indexes_by_a_method, False), (raises, False), (calls, False)],
+)
+def test_an_error_of_the_line_that_indexes_is_told_from_other_errors(function, is_indexed):
+    with pytest.raises(IndexError) as caught:
+        function([1, 2])
+
+    assert is_raised_by_indexing(caught.value) is is_indexed
+
+
+def test_an_error_that_was_never_raised_has_no_line():
+    assert not is_raised_by_indexing(IndexError())
+
+
+def test_a_tracer_sees_indices_in_each_of_its_traces():
+    tracer, model = fxcore.Tracer(), Sliced()
+
+    first, second = [tracer.trace(model, example_inputs=(torch.rand(3, 4),)) for _ in range(2)]
+
+    assert str(first) == str(second)
+    assert [list(each.guards) for each in (first, second)] == [[], []]

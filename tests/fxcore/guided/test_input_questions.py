@@ -601,3 +601,71 @@ def test_a_library_finds_out_that_a_value_is_a_proxy():
         return x * (2 if isinstance(x, fxcore.Proxy) else 3)
 
     assert torch.equal(fxcore.symbolic_trace(asks, example_inputs=(ONES,))(ONES), 2 * ONES)
+
+
+X = torch.rand(3, 4)
+
+
+def copied_dict(named):
+    return named["x"] if named.copy()["mask"] is None else named["x"] * 2
+
+
+def same(query, key):
+    return query * 2 if key is query else query + key
+
+
+def same_or_nothing(query, key, value):
+    return query * 2 if key is query else query + key + (0 if value is None else value)
+
+
+def unpacked(pair):
+    x, mask = pair
+    return x if mask is None else x * mask
+
+
+def unpacked_alone(single):
+    (mask,) = single
+    return mask * 2 if mask is not None else 0
+
+
+def by_position(pair):
+    mask = pair[1]
+    return pair[0] if mask is None else pair[0] * mask
+
+
+def first_leaf(tree):
+    return pytree.tree_leaves(tree)[0] * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "guards"),
+    [
+        (copied_dict, ({"x": X, "mask": None},), ["named.copy()['mask'] is None"]),
+        (same, (X, X.clone()), ["key is not query"]),
+        (
+            same_or_nothing,
+            (X, X.clone(), None),
+            ["key is not query", "value is None", "query is not None", "key is not None"],
+        ),
+        (unpacked, ((X, X.clone()),), ["len(pair) == 2", "pair[1] is not None"]),
+        (unpacked, ((X, None),), ["len(pair) == 2", "pair[1] is None"]),
+        (unpacked_alone, ((X,),), ["len(single) == 1", "single[0] is not None"]),
+        (by_position, ((X, X.clone()),), ["pair[1] is not None"]),
+        (lambda x: pytree.tree_leaves([x, x.shape])[0] * 2, (X,), ["isinstance(x, torch.Tensor)"]),
+        (
+            first_leaf,
+            ({"x": X, "size": X.shape},),
+            [
+                "type(tree) is dict",
+                "list(tree) == ['x', 'size']",
+                "isinstance(tree['x'], torch.Tensor)",
+                "type(tree['size']) is Size",
+            ],
+        ),
+    ],
+)
+def test_a_program_has_exactly_these_guards(function, example, guards):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=example)
+
+    assert [str(guard) for guard in graph_module.graph.guards] == guards
+    assert torch.equal(graph_module(*example), function(*example))

@@ -103,3 +103,39 @@ def test_the_error_of_a_model_that_fails_on_its_example_is_raised_as_it_is():
 
     with pytest.raises(RuntimeError, match=r"^the model's own error"):
         fxcore.symbolic_trace(nn.Sequential(nn.ReLU(), Raises()), example_inputs=torch.ones(2), leaf_modules="auto")
+
+
+class RefusesProxies(nn.Module):
+    def __init__(self, message):
+        super().__init__()
+        self.message = message
+
+    def forward(self, x):
+        if not isinstance(x, torch.Tensor):
+            raise ValueError(self.message)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("one line", "one line"),
+        ("first line\nsecond line", "first line"),
+        ("symbolically traced variables", "symbolically traced variables"),
+        ("symbolically traced variables cannot be used\nThe value 'gt'", "The value 'gt'"),
+        ("", "ValueError"),
+        ("failed at model.py:12", "failed"),
+        ("failed at model.py:12: return x", "failed"),
+    ],
+)
+def test_the_reason_of_a_leaf_is_one_line_without_its_file(message, said):
+    graph = fxcore.symbolic_trace(nn.Sequential(RefusesProxies(message), nn.ReLU()), leaf_modules="auto").graph
+
+    (reason,) = (node.meta["leaf_reason"] for node in graph.nodes if "leaf_reason" in node.meta)
+    assert reason == f"cannot be traced: {said}: raise ValueError(self.message)"
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_a_model_that_is_one_call_keeps_its_mode(is_training):
+    assert fxcore.symbolic_trace(Gate().train(is_training), leaf_modules="auto").training is is_training
+    assert fxcore.symbolic_trace(lambda x: x * 2 if x.sum() > 0 else x, leaf_modules="auto").training

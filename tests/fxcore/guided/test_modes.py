@@ -370,3 +370,75 @@ def test_a_block_in_inference_mode_stops_gradients_in_the_graph():
         assert obtained.requires_grad == expected.requires_grad
         assert torch.equal(obtained, expected)
     assert torch.is_grad_enabled()
+
+
+def beside_whole_numbers(x, index):
+    y = x * 2
+    with torch.no_grad():
+        index = index + 1
+    return y * index
+
+
+def of_an_input(x, index):
+    y = x * 2
+    with torch.no_grad():
+        z = x + index
+    return y * z
+
+
+def in_two_blocks(x, index):
+    with torch.no_grad(), torch.no_grad():
+        y = x + index
+    return y * x
+
+
+def comparison_in_two_modes(x, index):
+    with torch.no_grad():
+        with torch.enable_grad():
+            mask = x > index
+        y = x * 2
+    return y * mask
+
+
+def comparison_with_gradients(x, index):
+    with torch.enable_grad():
+        mask = x > index
+    return x * mask
+
+
+def sizes_without_autocast(x, index):
+    with torch.autocast("cpu", enabled=False):
+        rows = x.shape[0] + 1
+    return x * rows + index
+
+
+def sum_without_autocast(x, index):
+    with torch.autocast("cpu", enabled=False):
+        y = x + index
+    return x * y
+
+
+_BLOCK = "is_grad_enabled _set_grad_enabled {} _set_grad_enabled_1"
+
+
+@pytest.mark.parametrize("needs_grad", [False, True])
+@pytest.mark.parametrize(
+    ("function", "nodes", "guards"),
+    [
+        (beside_whole_numbers, "mul add mul_1", []),
+        (of_an_input, f"mul {_BLOCK.format('add')} mul_1", []),
+        (in_two_blocks, f"{_BLOCK.format('add')} mul", []),
+        (comparison_in_two_modes, f"{_BLOCK.format('gt mul')} mul_1", []),
+        (comparison_with_gradients, "gt mul", []),
+        (sizes_without_autocast, "getattr_1 getitem add mul add_1", []),
+        (sum_without_autocast, "add mul", ["not is_autocast_enabled('cpu')"]),
+    ],
+)
+def test_a_block_is_in_the_graph_if_its_mode_changes_what_the_block_computes(function, nodes, guards, needs_grad):
+    example = torch.rand(3, 4, requires_grad=needs_grad), torch.arange(4)
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=example)
+
+    assert " ".join(node.name for node in graph_module.graph.nodes) == f"x index {nodes} output"
+    assert guards_of(graph_module) == guards
+    assert torch.equal(graph_module(*example), function(*example))

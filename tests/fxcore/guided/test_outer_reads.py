@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import copy
+import enum
 import gc
 import itertools
 import os
@@ -14,6 +15,7 @@ import types
 import weakref
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy
 import pytest
@@ -614,3 +616,153 @@ def test_an_iterator_of_the_model_is_refused_before_it_moves():
         fxcore.Tracer().trace(model, example_inputs=(X,))
 
     assert next(model.numbers) == 1
+
+
+class Held:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+class Speed(enum.Enum):
+    FAST = 2
+
+
+class Model(nn.Module):
+    shared = 4.0
+    table: ClassVar = {"a": 1.0}
+    negated = staticmethod(torch.neg)
+
+    def __init__(self, **attributes):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("offset", torch.ones(3))
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+
+def model_with(forward, **attributes):
+    return type("Model", (Model,), {"forward": forward})(**attributes)
+
+
+def nested(depth, value):
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def innermost(value):
+    while isinstance(value, list):
+        value = value[0]
+    return value
+
+
+def defaulted(x, scale=2.0, *, shift=1.0):
+    return x * scale + shift
+
+
+def enclosing(scale, held):
+    def inner(x):
+        return x * scale * held.scale
+
+    return inner
+
+
+class Constants:
+    scale, unread = 2.0, 3.0
+
+    @property
+    def through_a_property(self):
+        return self.scale
+
+
+CONSTANTS = Constants()
+SETTINGS_MODULE = types.ModuleType("settings_of_this_test")
+vars(SETTINGS_MODULE).update(SCALE=5.0, UNREAD=6.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [
+        (model_with(lambda self, x: x * self.layer.in_features), ["self.layer.in_features"]),
+        (model_with(lambda self, x: x * getattr(self, "scale", 2.0)), ["self.scale"]),
+        (model_with(lambda self, x: x * 2 if hasattr(self, "scale") else x), ["self.scale"]),
+        (model_with(lambda self, x: x * self.scale, scale=2.0, unread=3.0), ["self.scale"]),
+        (
+            model_with(lambda self, x: x * innermost(self.held).scale, held=nested(7, Held(scale=2.0))),
+            ["Held.scale", "self.held"],
+        ),
+        (model_with(lambda self, x: x * innermost(self.held).scale, held=nested(8, Held(scale=2.0))), ["self.held"]),
+        (
+            model_with(lambda self, x: x * self.held["a"][0].scale, held={"a": (Held(scale=2.0),)}),
+            ["Held.scale", "self.held"],
+        ),
+        (model_with(lambda self, x: x * self.shared), ["Model.shared", "self.shared"]),
+        (model_with(lambda self, x: x * self.table["a"]), ["Model.table", "self.table"]),
+        (model_with(lambda self, x: x * self.negated(self.offset)), []),
+        (model_with(lambda self, x: x * 2 if self.speed is Speed.FAST else x, speed=Speed.FAST), ["self.speed"]),
+        (model_with(lambda self, x: x * self.speed.value, speed=Speed.FAST), ["self.speed"]),
+        (model_with(lambda self, x: x * 2 if self.training else x), []),
+        (
+            model_with(lambda self, x: self.called(x), called=lambda x: x * CONSTANTS.scale),
+            ["CONSTANTS", "CONSTANTS.scale", "Constants.scale", "self.called"],
+        ),
+        (lambda x: x * CONSTANTS.through_a_property, ["CONSTANTS", "CONSTANTS.scale", "Constants.scale"]),
+        (lambda x: x * Constants.scale, ["Constants.scale"]),
+        (defaulted, ["defaulted.__defaults__", "defaulted.__kwdefaults__"]),
+        (enclosing(2.0, Held(scale=3.0)), ["inner: held", "inner: held.scale", "inner: scale"]),
+        (lambda x: x * SETTINGS_MODULE.SCALE, ["SETTINGS_MODULE.SCALE"]),
+        (lambda x: x * torch.pi, []),
+        (
+            model_with(lambda self, x: self.inner(x) * 2, inner=Scaled()),
+            ["self.inner.settings", "self.inner.settings.scale"],
+        ),
+    ],
+)
+def test_a_graph_asks_for_the_values_that_its_program_reads_and_for_no_others(function, texts):
+    graph_module = traced(function)
+
+    assert sorted(texts_of(graph_module)) == texts
+    assert torch.equal(graph_module(X), function(X))
+
+
+def test_a_graph_in_a_model_keeps_its_own_questions():
+    inner = traced(model_with(lambda self, x: x * self.scale, scale=2.0))
+
+    graph_module = traced(model_with(lambda self, x: self.inner(x) + 1, inner=inner))
+
+    assert texts_of(graph_module) == ["self.scale"]
+
+
+def test_an_attribute_that_the_program_writes_or_deletes_is_not_asked():
+    def forward(self, x):
+        self.count += 1
+        x = x * self.count * self.factor
+        del self.factor
+        return x
+
+    assert texts_of(traced(model_with(forward, count=1, factor=2))) == []
+
+
+def test_an_attribute_that_the_program_writes_before_it_reads_it_is_not_asked():
+    def forward(self, x):
+        self.count = 5
+        return x * self.count
+
+    model = model_with(forward, count=1)
+    graph_module = traced(model)
+
+    assert texts_of(graph_module) == []
+    assert torch.equal(graph_module(X), X * 5)
+
+
+class WithTensors:
+    weight = torch.full((3,), 2.0)
+    scale = 3.0
+    doubled = staticmethod(lambda x: x * 2)
+
+
+def test_tensors_and_functions_of_a_class_are_not_asked_and_its_numbers_are():
+    graph_module = traced(lambda x: WithTensors.doubled(x) * WithTensors.weight * WithTensors.scale)
+
+    assert texts_of(graph_module) == ["WithTensors.scale"]
+    assert torch.equal(graph_module(X), X * 12)

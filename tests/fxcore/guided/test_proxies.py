@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import copy
 import warnings
 
@@ -10,6 +11,7 @@ import torch
 
 import fxcore
 from fxcore.errors import GuardError, TraceError
+from fxcore.guided.proxies import class_of_proxies
 
 X = torch.rand(3, 4)
 
@@ -205,8 +207,9 @@ def test_a_rounded_number_is_computed_by_the_graph():
 
 
 class Batch:
-    def __init__(self, x, count=1):
+    def __init__(self, x, count=1, **more):
         self.x, self.count = x, count
+        vars(self).update(more)
 
 
 def doubled_in_a_new_attribute(batch):
@@ -307,3 +310,336 @@ def test_a_number_changed_in_place_is_a_new_number():
 def test_an_item_of_a_flat_view_of_an_array_is_contents():
     with pytest.raises(TraceError, match=r"The value 'getitem' \(call_function getitem\) was turned into a float"):
         fxcore.symbolic_trace(lambda x: x * float(x.numpy().flat[0]), example_inputs=(X,))
+
+
+def negative_start(x):
+    (width,) = x.shape[-1:]
+    return x.reshape(width, -1)
+
+
+def start_at_zero(x):
+    height, width = x.shape[0:]
+    return x.reshape(width, height)
+
+
+def empty_slice(x):
+    () = x.shape[:0]
+    return x * 2
+
+
+def both_from_zero(x):
+    height, width = x.shape[0:2]
+    return x.reshape(width, height)
+
+
+def last_to_the_second(x):
+    (width,) = x.shape[-1:2]
+    return x.reshape(width, -1)
+
+
+def all_sizes(x):
+    height, width = x.size()
+    return x.reshape(width, height)
+
+
+def sizes_of_an_operator(x):
+    height, width = torch.relu(x).size()
+    return x.reshape(width, height)
+
+
+def sizes_of_an_attribute(batch):
+    height, width = batch.x.shape
+    return batch.x.reshape(width, height)
+
+
+def two_items(items):
+    first, second = items
+    return first + second
+
+
+def refused_where_it_is_low(x):
+    if x.sum() < -1:
+        raise ValueError
+    return x * 2
+
+
+def decided_by_a_percent_format(x):
+    return x * {"3 rows": 2}.get("%d rows" % x.shape[0], 1)  # noqa: UP031 - the point
+
+
+def int_in_an_assertion(x):
+    torch._assert(x.dim() == 2, "got " + str(int(x.shape[0])))
+    return x * 2
+
+
+def float_in_an_assertion(x, scale):
+    torch._assert(x.dim() == 2, "got %d" % scale)  # noqa: UP031 - the point
+    return x * 2
+
+
+def of_a_class(x):
+    return x * 2 if x.__class__ is torch.Tensor else x
+
+
+def of_a_class_of_numbers(batch):
+    return batch.x * 2 if batch.count.__class__ is int else batch.x
+
+
+def a_result_of_a_class(x):
+    return x * 2 if (x + 1).__class__ is torch.Tensor else x
+
+
+def instance_of_a_number(batch):
+    return batch.x * 2 if builtins.isinstance(batch.count, int) else batch.x
+
+
+def detached_past_the_functions(x):
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.ops.aten.detach.default(x) * 2
+
+
+def truth_of_chunks(x):
+    return x * 2 if x.chunk(2) else x
+
+
+def tried_in_vain(batch):
+    try:
+        return batch.x * batch.scale
+    except AttributeError:
+        return batch.x
+
+
+def tried(batch):
+    try:
+        return batch.x * batch.count
+    except AttributeError:
+        return batch.x
+
+
+def without_mask(batch):
+    return batch.x if batch.mask is None else batch.x * 2
+
+
+def flagged(batch):
+    return batch.x * 2 if batch.flag is True else batch.x
+
+
+def named_operator(batch):
+    return getattr(torch, batch.how)(batch.x)
+
+
+def text_is_no_sequence(text, x):
+    match text:
+        case [_, *_]:
+            return x
+        case str():
+            return x * 2
+        case bytearray():
+            return x * 3
+
+
+class Named(dict):
+    """A dict with methods of its own."""
+
+    def values(self, scale=1, *, by=0):
+        return [value * scale + by for value in super().values()]
+
+    def get(self, key, *, scale=1):
+        return self[key] * scale
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "guards", "nodes"),
+    [
+        (lambda x: torch.relu(input=x), (X,), [], "x relu output"),
+        (
+            lambda x: x + torch.zeros(x.shape[0], 4),
+            (X,),
+            [],
+            "x getattr_1 getitem zeros add output",
+        ),
+        (negative_start, (X,), [], "x getattr_1 getitem getitem_1 reshape output"),
+        (start_at_zero, (X,), ["len(x.shape[0:]) == 2"], "x getattr_1 getitem getitem_1 getitem_2 reshape output"),
+        (empty_slice, (X,), [], "x getattr_1 getitem mul output"),
+        (both_from_zero, (X,), [], "x getattr_1 getitem getitem_1 getitem_2 reshape output"),
+        (last_to_the_second, (X,), ["len(x.shape[-1:2]) == 1"], "x getattr_1 getitem getitem_1 reshape output"),
+        (all_sizes, (X,), ["len(x.size()) == 2"], "x size getitem getitem_1 reshape output"),
+        (sizes_of_an_operator, (X,), [], "x relu size getitem getitem_1 reshape output"),
+        (
+            sizes_of_an_attribute,
+            (Batch(X),),
+            ["len(batch.x.shape) == 2"],
+            "batch getattr_1 getattr_2 getitem getitem_1 getattr_3 reshape output",
+        ),
+        (two_items, ([X, X],), ["len(items) == 2"], "items getitem getitem_1 add output"),
+        (refused_where_it_is_low, (X,), [], "x sum_1 lt not_ _assert mul output"),
+        (decided_by_a_percent_format, (X,), ["x.shape[0] == 3"], "x mul output"),
+        (int_in_an_assertion, (X,), ["x.shape[0] == 3"], "x dim eq _assert mul output"),
+        (float_in_an_assertion, (X, 2.5), ["scale == 2.5"], "x scale dim eq _assert mul output"),
+        (of_a_class, (X,), ["type(x) is torch.Tensor"], "x mul output"),
+        (of_a_class_of_numbers, (Batch(X),), ["type(batch.count) is int"], "batch getattr_2 mul output"),
+        (a_result_of_a_class, (X,), [], "x add mul output"),
+        (instance_of_a_number, (Batch(X),), ["type(batch.count) is int"], "batch getattr_2 mul output"),
+        (detached_past_the_functions, (X,), ["x.is_floating_point()"], "x detach mul output"),
+        (truth_of_chunks, (X,), ["bool(x.chunk(2))"], "x mul output"),
+        (
+            tried_in_vain,
+            (Batch(X),),
+            ["hasattr(batch, 'x')", "not hasattr(batch, 'scale')"],
+            "batch getattr_1 getattr_2 output",
+        ),
+        (
+            tried,
+            (Batch(X),),
+            ["hasattr(batch, 'x')", "hasattr(batch, 'count')"],
+            "batch getattr_1 getattr_2 mul output",
+        ),
+        (
+            lambda batch: batch.x * getattr(batch, "scale", 2),
+            (Batch(X),),
+            ["not hasattr(batch, 'scale')"],
+            "batch getattr_1 mul output",
+        ),
+        (without_mask, (Batch(X, mask=None),), ["batch.mask is None"], "batch getattr_2 output"),
+        (without_mask, (Batch(X, mask=X),), ["batch.mask is not None"], "batch getattr_2 mul output"),
+        (flagged, (Batch(X, flag=True),), ["batch.flag"], "batch getattr_2 mul output"),
+        (named_operator, (Batch(X, how="relu"),), ["batch.how == 'relu'"], "batch getattr_2 relu output"),
+        (lambda x: x if x.grad is None else x.grad, (X,), ["x.grad is None"], "x output"),
+        (
+            lambda x: x * 2 if x.layout is torch.strided else x,
+            (X,),
+            ["x.layout == torch.strided"],
+            "x mul output",
+        ),
+        (
+            lambda x: x * 2 if (x + 1).layout is torch.strided else x,
+            (X,),
+            [],
+            "x add mul output",
+        ),
+        (
+            lambda x: x * 2 if x.dtype is torch.float32 else x,
+            (X,),
+            ["x.dtype == torch.float32"],
+            "x mul output",
+        ),
+        (lambda x: x.to(x.dtype), (X,), [], "x getattr_1 to output"),
+        (
+            text_is_no_sequence,
+            ("ab", X),
+            ["text == 'ab'", "isinstance(x, torch.Tensor)"],
+            "text x mul output",
+        ),
+        (
+            text_is_no_sequence,
+            (bytearray(b"ab"), X),
+            ["type(text) is bytearray", "isinstance(x, torch.Tensor)"],
+            "text x mul output",
+        ),
+        (lambda named: named.values(2)[0], (Named(a=X),), [], "named values getitem output"),
+        (lambda named: named.values(by=2)[0], (Named(a=X),), [], "named values getitem output"),
+        (lambda named: named.get("a", scale=3), (Named(a=X),), [], "named get output"),
+        (lambda named: named.pop("a") + 1, ({"a": X},), ["'a' in named"], "named pop add output"),
+        (lambda named: named.get("a") + 1, ({"a": X},), ["'a' in named"], "named getitem add output"),
+        (lambda named: named.get("z", named["a"]) + 1, ({"a": X},), ["'z' not in named"], "named getitem add output"),
+        (
+            lambda named: named["a"] if named.get("z") is None else -named["a"],
+            ({"a": X},),
+            ["'z' not in named"],
+            "named getitem output",
+        ),
+        (lambda named: named.copy()["a"], ({"a": X},), [], "named copy getitem output"),
+        (lambda items: items.pop(0) + 1, ([X, -X],), [], "items pop add output"),
+        (lambda items: items.copy()[0], ([X, -X],), [], "items copy getitem output"),
+        (
+            lambda x: x * 2 if x.numpy().ndim == 2 else x,
+            (X,),
+            ["x.numpy().ndim == 2"],
+            "x mul output",
+        ),
+    ],
+)
+def test_a_small_program_has_these_guards_and_these_nodes(function, example, guards, nodes):
+    traced = fxcore.symbolic_trace(function, example_inputs=example)
+
+    assert [str(guard) for guard in traced.graph.guards] == guards
+    assert " ".join(node.name for node in traced.graph.nodes) == nodes
+    assert torch.equal(traced(*copy.deepcopy(example)), function(*copy.deepcopy(example)))
+
+
+def size_asked_of_found(x, ask):
+    found = x.nonzero()
+    return x * 2 if ask(found) else x
+
+
+@pytest.mark.parametrize(
+    ("ask", "guards"),
+    [
+        (lambda found: found.ndim == 2, ["nonzero(...).ndim == 2"]),
+        (lambda found: found.shape[1] == 2, ["nonzero(...).shape[1] == 2"]),
+        (lambda found: found.dtype == torch.int64, ["nonzero(...).dtype == torch.int64"]),
+        (lambda found: not found.requires_grad, ["not nonzero(...).requires_grad"]),
+        (lambda found: found.itemsize == 8, ["nonzero(...).itemsize == 8"]),
+        (lambda found: found.shape[0] == 12, None),
+        (lambda found: found.shape == (12, 2), None),
+        (lambda found: found.nbytes == 192, None),
+        (lambda found: found.mT.shape[1] == 12, None),
+        (lambda found: (found.shape[0] + 1) == 13, None),
+    ],
+)
+def test_contents_decide_about_the_sizes_that_they_change_and_about_no_other_attribute(ask, guards):
+    def program(x):
+        return size_asked_of_found(x, ask)
+
+    if guards is None:
+        with pytest.raises(TraceError, match="It follows from the contents of a tensor"):
+            fxcore.symbolic_trace(program, example_inputs=(X + 1,))
+    else:
+        traced = fxcore.symbolic_trace(program, example_inputs=(X + 1,))
+        assert [str(guard) for guard in traced.graph.guards] == guards
+        assert torch.equal(traced(X), X * 2)
+
+
+class Kept(torch.nn.Module):
+    def __init__(self, ask):
+        super().__init__()
+        self.register_buffer("table", torch.ones(3, 4))
+        self.register_buffer("one", torch.ones(1))
+        self.weight, self.ask = torch.nn.Parameter(torch.ones(3, 4)), ask
+
+    def forward(self, x):
+        return x * 2 if self.ask(self) else x
+
+
+@pytest.mark.parametrize(
+    ("ask", "guards"),
+    [
+        (lambda model: model.table.layout is torch.strided, ["self.table.layout == torch.strided"]),
+        (lambda model: model.weight.grad is None, ["self.weight.grad is None"]),
+        (lambda model: (model.weight + 1).layout is torch.strided, []),
+        (lambda model: builtins.isinstance(model.weight, torch.nn.Parameter), []),
+        (lambda model: not builtins.isinstance(model.table, torch.nn.Parameter), []),
+        (lambda model: model.one.numpy(), ["bool(self.one.numpy())"]),
+        (lambda model: model.table.numpy().sum() > 0, ["bool(self.table.numpy().sum() > 0)"]),
+    ],
+)
+def test_an_answer_about_the_state_of_the_model_is_a_guard_where_the_state_may_change(ask, guards):
+    traced = fxcore.symbolic_trace(Kept(ask), example_inputs=(X,))
+
+    assert [str(guard) for guard in traced.graph.guards] == guards
+    assert torch.equal(traced(X), X * 2)
+
+
+def test_code_of_a_library_that_asks_for_a_proxy_notes_that_the_input_is_a_tensor():
+    traced = fxcore.symbolic_trace(
+        lambda x: x * 2 if builtins.isinstance(x, torch.fx.Proxy) else x, example_inputs=(X,)
+    )
+
+    assert [str(guard) for guard in traced.graph.guards] == ["isinstance(x, torch.Tensor)"]
+    assert torch.equal(traced(X), X * 2)
+
+
+def test_proxies_are_those_of_fxcore_alone_where_torch_fx_is_not_imported(monkeypatch):
+    monkeypatch.setattr("fxcore.torch_fx_registry.proxy_class", lambda: None)
+
+    assert class_of_proxies() is fxcore.Proxy

@@ -239,3 +239,16 @@ def test_a_function_with_its_own_gradients_is_traced_where_an_argument_is_no_arg
 
     x = torch.arange(3.0)
     assert torch.equal(graph_module(x), scaled(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "targets"),
+    [
+        (lambda x: torch.zeros(4).uniform_() + x, ["clone", "uniform_"]),
+        (lambda x: torch.zeros(4).add_(1) + x, []),
+    ],
+)
+def test_a_method_that_draws_is_recorded_without_a_proxy_and_another_is_not(function, targets):
+    graph = fxcore.symbolic_trace(function, example_inputs=torch.ones(4)).graph
+
+    assert [node.target for node in graph.nodes if node.op == "call_method"] == targets

@@ -215,3 +215,41 @@ def test_a_transform_that_the_graph_cannot_repeat_is_refused_with_its_line(funct
         fxcore.Tracer().trace(function, example_inputs=torch.rand(3, 4))  # symbolic_trace raises eager's own error
 
     assert "test_recorded_transforms.py" in str(caught.value)
+
+
+def pushed(**options):
+    def program(x):
+        def function(rows):
+            return (rows.sin(), rows.sum()) if options.get("has_aux") else rows.sin()
+
+        return jvp(function, (x,), (torch.ones_like(x),), **options)
+
+    return program
+
+
+def pulled_and_more(x):
+    result, pull, more = vjp(lambda rows: (rows.sin(), rows.sum()), x, has_aux=True)
+    return result, pull(torch.ones_like(x))[0], more
+
+
+@pytest.mark.parametrize(
+    ("function", "target", "more", "options"),
+    [
+        (lambda x: jacrev(lambda a, b: a.sin() * b)(x[0], x[1]), transforms.jacrev, (), {"argnums": (0,)}),
+        (lambda x: jacfwd(lambda a, b: a.sin() * b, 1)(x[0], x[1]), transforms.jacfwd, (), {"argnums": (1,)}),
+        (lambda x: grad(lambda a, b: (a.sin() * b).sum())(x[0], x[1]), transforms.grad, (), {"argnums": (0,)}),
+        (pushed(), transforms.jvp, (0,), {}),
+        (pushed(strict=True), transforms.jvp, (0,), {"strict": True}),
+        (pushed(has_aux=True), transforms.jvp, (0,), {"has_aux": True}),
+        (pulled_and_more, transforms.vjp, (0,), {}),
+    ],
+)
+def test_the_node_of_a_transform_has_the_options_that_differ_from_their_default(function, target, more, options):
+    x = torch.rand(3, 4)
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=x)
+
+    (node,) = graph_module.graph.find_nodes(op="call_function", target=target)
+    assert node.kwargs == options
+    assert node.args[3:] == ((more,) if more else ())
+    torch.testing.assert_close(graph_module(x), function(x))

@@ -217,6 +217,9 @@ ONES, NAN, INF = torch.ones(2), torch.tensor([1.0, math.nan]), torch.tensor([1.0
         (math.nan, 1.0, "output is nan in eager, 1.0 in the graph"),
         (None, 3, None),
         (ONES, None, None),
+        ([1], None, None),
+        (None, [1], None),
+        (torch.tensor([math.nan]), torch.tensor([math.nan]), None),
         ((1, 2), [1, 2], None),
         ([1, [2, 3]], [1, [2, 4]], "output[1][1] is 3 in eager, 4 in the graph"),
         ([1, 2], [1], "output has the parts ['[0]', '[1]'] in eager, ['[0]'] in the graph"),
@@ -243,6 +246,72 @@ def test_sizes_are_changed_together_and_then_alone():
         {("0", 1): 4},
         {("1", 0): 4},
     ]
+
+
+def test_four_dimensions_of_one_size_are_changed_alone():
+    inputs = (([torch.ones(2)], *[torch.ones(2) for _ in range(4)]), {"more": torch.ones(2)})
+
+    together = {(path, 0) for path in ("[0][0]", "1", "2", "3", "4", "more")}
+    *both, first, second, third, fourth = _other_sizes(inputs)
+    assert both == [dict.fromkeys(together, 3), dict.fromkeys(together, 4)]
+    assert len({place for each in (first, second, third, fourth) for place in each}) == 4
+
+
+def test_three_of_the_changed_sizes_are_told():
+    traced = fxcore.symbolic_trace(lambda a, b, c, d: a)
+    traced.forward = lambda a, b, c, d: a[:2]
+
+    with pytest.raises(
+        VerificationError,
+        match=r"another size \(0 with 3 in dimension 0, 1 with 3 in dimension 0, 2 with 3 in dimension 0\)\. ",
+    ):
+        verify_trace(lambda a, b, c, d: a, traced, [torch.ones(2) for _ in range(4)])
+
+
+class WritesItsParameter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.weight.add_(1)
+        return x * self.weight
+
+
+def test_a_parameter_that_the_model_writes_is_the_same_before_each_run():
+    model = WritesItsParameter()
+
+    traced = fxcore.symbolic_trace(model, example_inputs=torch.ones(3), verify=True)
+
+    assert model.weight.tolist() == [1, 1, 1]
+    assert traced(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+class Counts(nn.Module):
+    count = 0
+
+    def forward(self, x):
+        self.count += 1
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("failing", "words"), [(1, "on the first call"), (2, "on the second of two calls"), (3, "on the third call")]
+)
+def test_the_call_in_that_a_graph_fails_is_told(failing, words):
+    traced = fxcore.symbolic_trace(Counts(), example_inputs=torch.ones(3))
+    calls = []
+
+    def fails(x):
+        calls.append(x)
+        if len(calls) > 2 and len(calls) - 2 == failing:
+            raise RuntimeError("no memory")
+        return x * 2
+
+    traced.forward = fails
+    with pytest.raises(VerificationError, match=f"{words}.*eager runs, and the graph raises RuntimeError: no memory"):
+        verify_trace(Counts(), traced, torch.ones(3))
 
 
 def test_inputs_of_other_sizes_hold_the_values_of_the_example():

@@ -44,6 +44,7 @@ OF_OWN_DTYPE = {
     "a number with a dtype": lambda: torch.tensor([0.5], dtype=torch.float32),
     "a computed number with a dtype": lambda: torch.tensor([0.5], dtype=torch.float64).exp(),
     "a complex number with a dtype": lambda: torch.tensor([0.5], dtype=torch.complex64).exp(),
+    "a number with a dtype after one without": lambda: (torch.tensor(0.5), torch.tensor([1.0], dtype=torch.float32))[1],
     "zeros with a dtype": lambda: torch.zeros(3, dtype=torch.float32).exp(),
     "integers": lambda: torch.tensor([1, 2, 3]) * 2,
     "integers and a tensor with a dtype": lambda: torch.tensor([1]) + torch.zeros(3, dtype=torch.float64),
@@ -158,3 +159,16 @@ def test_a_write_past_the_graph_into_a_parameter_is_recorded():
     assert model.weight.tolist() == [1, 1, 1], "the trace leaves the model"
     assert graph_module(X).tolist() == [2, 2, 2]
     assert graph_module(X).tolist() == [4, 4, 4]
+
+
+def test_an_attribute_that_is_read_before_it_is_written_is_read_by_each_call():
+    def run(model, x):
+        total = model.table.sum()
+        model.table.add_(x)
+        return x * total
+
+    model, eager = Held(run), Held(run)
+    graph_module = fxcore.symbolic_trace(model, example_inputs=X)
+
+    for _ in range(3):
+        assert torch.equal(graph_module(X), eager(X))

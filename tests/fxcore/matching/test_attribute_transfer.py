@@ -191,6 +191,12 @@ def test_constants_get_the_first_free_name_where_theirs_means_another_object(pat
     assert names_for_constants(model, replacement.graph) == expected
 
 
+def test_a_free_name_may_have_the_number_zero():
+    model, replacement = (reading("_tensor_constant1", _tensor_constant1=torch.full((1,), value)) for value in (1, 2))
+
+    assert names_for_constants(model, replacement.graph) == {"_tensor_constant1": "_tensor_constant0"}
+
+
 def test_a_constant_that_its_owner_lacks_keeps_its_name():
     model, replacement = reading("_tensor_constant0"), reading("_tensor_constant0")
     del replacement._tensor_constant0

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import fxcore
 from fixtures.random_calls import part_of, random_module
 from fxcore.matching import deferred_edits
-from fxcore.matching.deferred_edits import DeferredEdits
+from fxcore.matching.deferred_edits import DeferredEdits, expect_edits
 
 
 def names(graph):
@@ -393,3 +393,47 @@ def test_a_pattern_that_returns_its_input_may_leave_it():
     fxcore.replace_pattern(traced, lambda x: (x, torch.relu(x)), lambda x: (x, torch.neg(x)))
 
     assert torch.equal(traced(torch.ones(2)), torch.zeros(2))
+
+
+def test_readers_come_in_the_order_in_which_they_began_to_read():
+    graph = fxcore.Graph()
+    x, y, z, w = (graph.placeholder(name) for name in "xyzw")
+    first, second = graph.call_function(torch.add, (x, y)), graph.call_function(torch.neg, (x,))
+    edits = DeferredEdits(graph, has_listeners=False)
+    assert edits.readers(x) == [first, second]
+
+    edits.replace(y, z, [first])
+    assert edits.readers(x) == [second, first]
+    edits.replace(x, w, [first, second])
+    edits.finish()
+
+    assert (list(z.users), list(w.users)) == ([first], [second, first])
+
+
+def test_copies_are_told_to_hooks_if_there_are_listeners():
+    module = fxcore.symbolic_trace(lambda x: torch.neg(x))
+    x, neg, _ = module.graph.nodes
+    made = []
+    module._register_create_node_hook(lambda node: made.append(node.name))
+    body = fxcore.Graph()
+    inner = body.placeholder("y")
+    relu = body.call_function(torch.relu, (inner,))
+
+    for has_listeners in (False, True):
+        copies = DeferredEdits(module.graph, has_listeners=has_listeners).insert(neg, [relu], {inner: x})
+        assert [(copied.args, copied.next) for copied in copies] == [((x,), neg)]
+
+    assert made == ["relu_1"]
+
+
+@pytest.mark.parametrize(("count", "is_kept"), [(1, True), (2, False)])
+def test_the_index_of_operators_is_dropped_above_one_edit_per_8_nodes(count, is_kept):
+    graph = fxcore.Graph()
+    for _ in range(8):
+        graph.placeholder("x")
+    graph.find_nodes(op="placeholder")
+
+    expect_edits(graph, count)
+
+    assert (graph._index is not None) is is_kept
+    assert len(graph.find_nodes(op="placeholder")) == 8

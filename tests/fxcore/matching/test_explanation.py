@@ -422,3 +422,30 @@ def test_a_name_that_the_caller_looks_for_is_no_other_operator():
     (place,) = explain_matching(SubgraphMatcher(pattern), program, "exp").near
 
     assert [each.message for each in place.failures] == ["the pattern has torch.neg, and here is torch.abs"]
+
+
+@pytest.mark.parametrize("match_modules", ["path", "class"])
+def test_inputs_and_modules_of_a_refused_place_are_no_further_reasons(match_modules):
+    pattern = fxcore.symbolic_trace(lambda x, y: (torch.neg(x), torch.abs(y))).graph
+    program = fxcore.symbolic_trace(lambda x: (torch.neg(x), torch.abs(torch.exp(torch.sin(x))))).graph
+
+    (place,) = explain_matching(Choosy(pattern, match_modules=match_modules), program).near
+
+    assert [(each.kind, each.obtained.name) for each in place.failures] == [("user", "abs_1")]
+
+
+def test_an_input_of_a_match_is_no_part_of_the_match():
+    def program(x):
+        negative = torch.neg(x)
+        return torch.relu(torch.neg(negative)), torch.relu(negative)
+
+    found = reasons(lambda x: torch.relu(torch.neg(x)), program)
+
+    assert [kind for node, kind, _ in found if node == "relu_1"] == ["user"]
+
+
+def test_of_a_long_list_six_items_are_shown():
+    ((_, _, told),) = reasons(lambda x: x.permute([*range(8)]), lambda x: x.permute([*range(7)]))
+
+    assert told.count("0, 1, 2, 3, 4, 5") == 2
+    assert "5, 6" not in told

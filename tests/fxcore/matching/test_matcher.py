@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -252,3 +253,76 @@ def test_a_value_that_leaves_a_pattern_of_one_anchor_and_comes_back_is_no_match(
     matcher = (SubgraphMatcher if fx is fxcore else TorchMatcher)(fx.symbolic_trace(pattern).graph)
 
     assert matcher.match(traced.graph) == []
+
+
+def count(pattern, program, name="", kind=SubgraphMatcher, **options):
+    return len(kind(fxcore.symbolic_trace(pattern).graph, **options).match(fxcore.symbolic_trace(program).graph, name))
+
+
+def named(**modules):
+    return torch.nn.Sequential(OrderedDict(modules))
+
+
+@pytest.mark.parametrize(
+    ("option", "pattern", "program", "counts"),
+    [
+        ({"match_output": True}, torch.nn.ReLU(), lambda x: torch.neg(torch.relu(x)), (0, 0)),
+        ({"match_output": True}, lambda x: torch.relu(x), lambda x: torch.neg(torch.relu(x)), (1, 0)),
+        ({"match_placeholder": True}, lambda x: torch.relu(x), lambda x: torch.relu(torch.neg(x)), (1, 0)),
+        (
+            {"remove_overlapping_matches": False},
+            lambda x: (x.neg(), x.exp()),
+            lambda x: (x.neg(), x.exp(), x.exp()),
+            (1, 2),
+        ),
+        ({"ignore_literals": True}, lambda x: x + 1, lambda x: x + 2, (0, 1)),
+        ({"match_modules": "class"}, named(act=torch.nn.ReLU()), named(other=torch.nn.ReLU()), (0, 1)),
+        ({"bind_arguments": True}, lambda x: torch.sum(x, 1), lambda x: torch.sum(x, dim=1), (0, 1)),
+    ],
+)
+def test_each_option_is_off_unless_it_is_given(option, pattern, program, counts):
+    assert (count(pattern, program), count(pattern, program, **option)) == counts
+
+
+def test_a_name_stands_for_the_last_operation_and_for_no_other():
+    def program(x):
+        return torch.relu(torch.exp(x)), torch.exp(torch.relu(x))
+
+    assert count(lambda x: torch.neg(x), program, "relu") == 2
+    assert count(lambda x: torch.neg(torch.exp(x)), program, "relu") == 1
+    assert count(lambda x: torch.neg(torch.exp(x)), program, "sigmoid") == 0
+    assert count(lambda x: torch.relu(torch.neg(x)), program, "relu") == 0
+
+
+def test_methods_match_by_name():
+    assert count(lambda x: x.relu(), lambda x: x.exp()) == 0
+    assert count(lambda x: x.relu(), lambda x: x.relu().relu()) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda x: (torch.relu(x), torch.cat([x, x])), 1),
+        (lambda x: (r := torch.relu(x), torch.cat([x, r])), 0),
+        (lambda x: (r := torch.relu(x), torch.cat([r])), 0),
+    ],
+)
+def test_a_list_for_an_input_may_hold_inputs_and_no_value_of_the_match(program, expected):
+    assert count(lambda x, ys: (torch.relu(x), torch.cat(ys)), program) == expected
+
+
+def test_a_subclass_that_takes_any_readers_takes_no_cycle():
+    class Takes(SubgraphMatcher):
+        def _is_contained(self, nodes_map):
+            return True
+
+    def cycle(x):
+        inner = torch.neg(x)
+        return inner + torch.exp(inner)
+
+    def read_outside(x, y):
+        inner = torch.neg(x)
+        return inner + y, torch.exp(inner)
+
+    assert count(lambda x, y: torch.neg(x) + y, cycle, kind=Takes) == 0
+    assert count(lambda x, y: torch.neg(x) + y, read_outside, kind=Takes) == 1

@@ -8,7 +8,7 @@ import torch.fx
 import torch.fx.subgraph_rewriter
 
 import fxcore
-from fxcore.matching.replacer import pair_outputs
+from fxcore.matching.replacer import ReplacingGraph, pair_outputs
 
 
 def program(x):
@@ -109,3 +109,86 @@ def test_outputs_of_other_forms_are_paired_in_reading_order():
     assert pair_outputs([a, None], [a], [b, None]) == [(a, b)]
     with pytest.raises(AssertionError, match="Returning nodes count mismatch: 1 vs 2"):
         pair_outputs([a, None], [a], [1, b])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "is_taken"),
+    [
+        (lambda x, y: torch.relu(x), lambda x, y: torch.neg(x), True),
+        (lambda x, y: torch.relu(x), lambda x, y: torch.neg(x) + y, False),
+        (lambda x, y: torch.relu(x) + y, lambda x, y: torch.neg(x) + y, True),
+        (lambda x, y: torch.relu(x) + y, lambda x, y: torch.neg(x), True),
+    ],
+)
+def test_a_parameter_that_the_pattern_does_not_use_has_no_value_for_the_replacement(pattern, replacement, is_taken):
+    traced = fxcore.symbolic_trace(lambda x, z: torch.relu(x) + z)
+
+    if is_taken:
+        assert len(fxcore.replace_pattern(traced, pattern, replacement)) == 1
+        traced.graph.lint()
+    else:
+        with pytest.raises(AssertionError, match="the replacement uses its parameter 'y', but the pattern's, 'y',"):
+            fxcore.replace_pattern(traced, pattern, replacement)
+
+
+@pytest.mark.parametrize("has_input", [False, True])
+def test_a_replacement_without_a_return_gives_none(has_input):
+    graph, pattern = fxcore.Graph(), fxcore.symbolic_trace(lambda x: torch.relu(x)).graph
+    if has_input:
+        graph.placeholder("x")
+    x, relu, _ = pattern.nodes
+
+    made = ReplacingGraph(graph, relu, [relu], [x])
+
+    assert made.successors == [(relu, None)]
+    assert (len(made.inputs), made.body, made.read_inputs) == (int(has_input), [], [])
+
+
+def test_inputs_that_a_replacement_reads_and_returns_are_told_apart():
+    def replacement(a, b, c, d):
+        return torch.neg(a), b, torch.exp(c)
+
+    pattern = fxcore.symbolic_trace(lambda a, b, c, d: (a + b, a - c, d)).graph
+    output = pattern.output_node()
+
+    made = ReplacingGraph(
+        fxcore.symbolic_trace(replacement).graph, output.args[0], list(output.all_input_nodes), [*pattern.nodes][:4]
+    )
+
+    assert [node.name for node in made.read_inputs] == ["a", "b", "c"]
+    assert [node.name for node in made.inputs_computed_with] == ["a", "c"]
+    assert [(str(node), str(each)) for node, each in made.returned_inputs] == [("sub", "b")]
+    assert made.unmatched == []
+
+
+def test_a_call_without_a_value_is_replaced_behind_its_inputs():
+    def program(x):
+        y = torch.neg(x)
+        torch._assert(y, "first")
+        return torch.exp(x)
+
+    def pattern(x):
+        torch._assert(x, "first")
+
+    def replacement(x):
+        torch._assert(x, "second")
+
+    traced = fxcore.symbolic_trace(program)
+
+    assert len(fxcore.replace_pattern(traced, pattern, replacement)) == 1
+    assert [node.name for node in traced.graph.nodes] == ["x", "neg", "_assert_1", "exp", "output"]
+
+
+@pytest.mark.parametrize("hooks", [False, True])
+def test_a_pattern_that_returns_an_input_gives_its_readers_the_new_value(hooks):
+    traced = fxcore.symbolic_trace(lambda x: (torch.neg(torch.relu(x)), torch.exp(x)))
+    if hooks:
+        traced._register_erase_node_hook(lambda node: None)
+
+    found = fxcore.replace_pattern(traced, lambda x: (x, torch.relu(x)), lambda x: (y := torch.abs(x), torch.sin(y)))
+
+    assert len(found) == 1
+    traced.graph.lint()
+    x = torch.tensor([-1.0])
+    assert torch.equal(traced(x)[0], -torch.sin(torch.ones(1)))
+    assert torch.equal(traced(x)[1], torch.exp(torch.ones(1)))

@@ -211,3 +211,11 @@ def test_a_module_in_the_place_of_a_parameter_is_refused_as_by_torch():
     with pytest.raises(TypeError, match="cannot assign"):
         copy_attribute(source, made, "block")
     assert not made._modules
+
+
+def test_a_tensor_that_is_set_is_part_of_the_state_dict_unless_it_was_not_before():
+    root = nn.Module()
+
+    set_attribute(root, "shift", torch.ones(1))
+
+    assert list(root.state_dict()) == ["shift"]

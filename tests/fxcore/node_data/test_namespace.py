@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from fixtures.oracle import assert_same
-from fxcore.node_data.namespace import PARTS_FOR_TEXT, Namespace, name_for_text, snake_case
+from fxcore.node_data import namespace
+from fxcore.node_data.namespace import PARTS_FOR_TEXT, Namespace, TextCache, name_for_text, snake_case
 
 WISHES = [
     "a",
@@ -151,3 +152,14 @@ def test_names_are_not_taken_together_beside_others():
 def test_a_special_method_gives_a_node_the_name_without_underscores(target, name):
     assert name_for_text(target) == name
     assert PARTS_FOR_TEXT[target][0] == name.replace(".", "_")
+
+
+def test_results_for_texts_are_kept_up_to_a_number(monkeypatch):
+    monkeypatch.setattr(namespace, "_MOST_TEXTS", 2)
+    made = []
+    cache = TextCache(lambda text: made.append(text) or text.upper())
+
+    assert [cache[text] for text in ("a", "b", "a", "b")] == ["A", "B", "A", "B"]
+    assert (made, len(cache)) == (["a", "b"], 2)
+    assert cache["c"] == "C"
+    assert list(cache) == ["c"]

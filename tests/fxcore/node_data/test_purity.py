@@ -236,3 +236,13 @@ def test_the_effects_of_a_module_are_those_of_the_one_at_its_path():
 def test_inputs_outputs_and_modules_that_write_must_stay(op, target, impure):
     assert is_impure(node_calling(op, target), Layers()) is impure
     assert is_impure(node_calling(op, target), None) is (op != "get_attr")
+
+
+@pytest.mark.parametrize("target", [torch.ops.aten.bernoulli.default, torch.ops.aten.bernoulli])
+def test_random_numbers_count_unless_the_caller_says_otherwise(target):
+    node = node_calling("call_function", target)
+
+    assert function_is_impure(target)
+    assert not function_is_impure(target, (), impure_random=False)
+    assert is_impure(node, None)
+    assert not is_impure(node, None, impure_random=False)

@@ -444,3 +444,19 @@ def test_an_operator_without_an_overload_has_the_effects_of_all():
     assert (views.aliases, views.writes) == ("all", ())
     assert adds.facts == function_effects(torch.ops.aten.add.Tensor, None).facts
     assert detached.aliases == "none"
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [((7, 1), {}), ((), {"self": 7}), ((), {"input": 7}), ((), {"tensor": 7})])
+def test_what_writes_its_first_argument_writes_it_under_each_of_its_names(args, kwargs):
+    written = method_effects("add_").written(args, kwargs)
+
+    assert set(written) == {7}
+
+
+def test_a_layer_that_works_in_place_writes_what_it_is_given():
+    effects = module_effects(nn.ReLU(inplace=True))
+
+    assert effects.written((7,), {}) == effects.written((), {"input": 7}) == [7]
+    assert module_effects(nn.ReLU()).written((7,), {}) == []
+    assert function_effects(F.relu, None).written((7,), {"inplace": True}) == [7]
+    assert function_effects(F.relu, None).written((7,), {"inplace": False}) == []

@@ -38,6 +38,8 @@ def test_a_missing_operator_is_named_with_the_release_that_has_it(monkeypatch):
         f"torch {torch.__version__} does not have the operator 'from_the_future'; torch 9.9 has it"
     )
     assert missing_operator("torch.nothing") == ""
+    monkeypatch.setitem(FIRST_RELEASE, "of_today", torch.__version__)
+    assert missing_operator("torch.ops.higher_order.of_today") == ""
 
 
 def test_a_model_that_imports_a_missing_operator_is_refused_with_the_release(monkeypatch):

@@ -12,6 +12,7 @@ from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.passes.partition_plan import (
     PartitionPlan,
     check_partitions_rise,
+    constant_switch,
     find_state_regions,
     symbol_defined_by,
     symbols_in,
@@ -120,3 +121,23 @@ def test_symbols_are_handed_over_from_the_partition_that_defines_them(sizes, is_
     assert list(parts["0"].inputs) == ["x", "value", "other"]
     assert list(parts["0"].dependencies) == ["1", "2"]
     assert (list(parts["1"].outputs), list(parts["1"].dependents)) == (["other"], ["0"])
+
+
+@pytest.mark.parametrize(
+    ("target", "args"),
+    [(torch.is_grad_enabled, (True,)), (torch.is_inference_mode_enabled, ("mode",)), (None, (False,))],
+)
+def test_the_end_of_a_block_without_gradients_switches_them_on(target, args):
+    graph = fxcore.Graph()
+    mode = False if target is None else graph.call_function(target, name="mode")
+    switch = graph.call_function(torch._C._set_grad_enabled, (mode,))
+
+    assert tuple(each.name if isinstance(each, fxcore.Node) else each for each in constant_switch(switch)) == args
+
+
+def test_the_end_of_autocast_keeps_its_argument():
+    graph = fxcore.Graph()
+    mode = graph.call_function(torch.is_grad_enabled)
+    end = graph.call_function(torch.amp.autocast_mode._exit_autocast, (mode,))
+
+    assert constant_switch(end) == (mode,)

@@ -235,19 +235,20 @@ def test_a_size_that_stays_holds_no_other_size_back():
 
 def test_a_size_that_moved_along_with_another_is_not_moved_again():
     def chained(x, y):
-        size = torch.relu(x).size(0)
+        a = torch.relu(x)
+        size = a.size(0)
         double = size * 2
-        return y * size, y + double, y - size
+        return y * size, y + double, y - a.size(1)
 
     gm = fxcore.symbolic_trace(chained)
     ShapeProp(gm).propagate(torch.randn(2, 3), torch.randn(3))
     nodes = {node.name: node for node in gm.graph.nodes}
-    names = (["relu", "size", "mul"], ["mul_1", "add", "sub"])
+    names = (["relu", "size", "mul", "size_1"], ["mul_1", "add", "sub"])
     parts = [Run([nodes[name] for name in part], is_acc=not number) for number, part in enumerate(names)]
 
     move_non_tensor_nodes_on_boundary(parts)
 
     assert [sorted(node.name for node in part.nodes) for part in parts] == [
         ["relu"],
-        ["add", "mul", "mul_1", "size", "sub"],
+        ["add", "mul", "mul_1", "size", "size_1", "sub"],
     ]

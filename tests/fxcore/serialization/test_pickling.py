@@ -113,13 +113,28 @@ def test_a_graph_comes_back_node_for_node():
 def test_operators_as_arguments_come_back():
     graph = Graph()
     x = graph.placeholder("x")
-    graph.output(graph.call_function(leaf, (x, [torch.ops.aten.add.Tensor]), {"packet": torch.ops.aten.mul}))
+    arguments = (x, [torch.ops.aten.add.Tensor], Point(x, (1, [2])))
+    graph.output(graph.call_function(leaf, arguments, {"packet": torch.ops.aten.mul}))
 
     again = graph_from_data(pickle.loads(pickle.dumps(graph_data(graph))))
 
     node = list(again.nodes)[1]
     assert node.args[1] == [torch.ops.aten.add.Tensor]
     assert node.kwargs["packet"] is torch.ops.aten.mul
+    assert type(node.args[2]) is Point
+    assert node.args[2] == Point(node.args[0], (1, [2]))
+
+
+@pytest.mark.parametrize("target", [torch.relu, F.gelu, torch._C._nn.gelu, torch.ops.aten.add.Tensor])
+def test_a_function_of_torch_is_kept_by_its_name(target):
+    graph = Graph()
+    graph.output(graph.call_function(target, (graph.placeholder("x"),)))
+
+    (_, (_, row), _), *_ = graph_data(graph)
+
+    assert row[2][0] == "torch"
+    assert row[2][1].startswith("torch.")
+    assert list(graph_from_data(graph_data(graph)).nodes)[1].target is target
 
 
 def test_names_and_plain_metadata_survive_and_the_rest_is_left():
@@ -127,6 +142,7 @@ def test_names_and_plain_metadata_survive_and_the_rest_is_left():
     node = list(module.graph.nodes)[1]
     node.name = "activation"
     node.meta.update(stack_trace="here", shape=(1, [2.0, None]), value=torch.ones(1), kind=nn.ReLU)
+    node.meta.update(mixed={"key": torch.ones(1)}, keyed={nn.ReLU(): "text"}, listed=[1, print])
     module.recompile()
 
     again = list(pickle.loads(pickle.dumps(module)).graph.nodes)[1]

@@ -10,6 +10,7 @@ import re
 import types
 import weakref
 
+import numpy
 import pytest
 import torch
 
@@ -113,6 +114,24 @@ OTHER = [
     (lambda: functools.partial(torch.add, a=1), lambda: functools.partial(torch.add, a=2)),
     (lambda: math.nan, lambda: 1.0),
 ]
+
+
+@pytest.mark.parametrize(
+    ("values", "are_told_apart"),
+    [
+        (lambda: (numpy.zeros(199), numpy.ones(199)), True),
+        (lambda: (numpy.zeros(200), numpy.ones(200)), False),
+        (lambda: (numpy.zeros(2), numpy.zeros(2, dtype=numpy.int64)), True),
+        (lambda: (numpy.array([[]], dtype=object), numpy.array([None], dtype=object)), False),
+        (lambda: (numpy.float32(1), numpy.float32(2)), True),
+        (lambda: ([0] * 198, [0] * 199), True),
+    ],
+)
+def test_arrays_of_up_to_199_numbers_are_told_apart_by_their_contents(values, are_told_apart):
+    first, second = values()
+
+    assert (frozen(first) != frozen(second)) is are_told_apart
+    assert frozen(first) == frozen(values()[0])
 
 
 @pytest.mark.parametrize(("expected", "obtained"), SAME)

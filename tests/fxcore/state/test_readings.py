@@ -14,6 +14,7 @@ from fxcore.state.readings import (
     Content,
     Reading,
     Readings,
+    _shows_draws,
     global_generators,
     is_array,
     kinds_of_generators,
@@ -276,3 +277,51 @@ def test_a_seed_of_more_than_32_bits_seeds_numpy_by_its_last_32():
         seed_generators(5)
 
         assert numpy.random.rand() == drawn
+
+
+def test_a_seed_of_32_bits_seeds_numpy_by_all_of_them():
+    with globals_kept():
+        seed_generators(2**31 + 5)
+        drawn = numpy.random.rand()
+        numpy.random.seed(2**31 + 5)
+
+        assert numpy.random.rand() == drawn
+
+
+@pytest.mark.parametrize(
+    ("written", "is_shown"),
+    [((), False), ((1,), False), ((2,), False), ((3,), False), ((2, 3), True), ((1, 2, 3), True)],
+)
+def test_a_generator_shows_its_draws_if_each_of_three_changes_its_memory(written, is_shown):
+    values = [object() for _ in range(4)]
+
+    class Draws:
+        __slots__ = ("count", "value")
+
+        def __init__(self, bits):
+            self.count, self.value = 0, values[0]
+
+        def normal(self, mean, deviation):
+            number, self.count = len(drawn), None
+            drawn.append(number)
+            if number + 1 in written:
+                self.value = values[number + 1]
+
+    class Bits:
+        __slots__ = ()
+
+    drawn = []
+    Bits.__module__ = "numpy.random.own"
+
+    assert _shows_draws.__wrapped__(Draws, Bits) is is_shown
+
+
+def test_only_generators_of_python_and_numpy_may_show_their_draws():
+    class Own(random.Random):
+        pass
+
+    found = [_shows_draws.__wrapped__(kind, type(None)) for kind in (random.Random, Own)]
+
+    assert found == [True, False]
+    for generator in (numpy.random.default_rng(), numpy.random.RandomState()):
+        assert _shows_draws.__wrapped__(type(generator), type(generator._bit_generator))

@@ -129,3 +129,25 @@ def test_autocast_of_a_device_is_whether_and_to_which_dtype(device):
 
     assert (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) == (True, torch.float16)
     assert setting.read() == (True, torch.float16)
+
+
+@pytest.mark.usefixtures("at_rest")
+@pytest.mark.parametrize(("depth", "clears"), [(0, 1), (1, 0), (2, 0)])
+def test_leaving_the_last_autocast_clears_its_cache(monkeypatch, depth, clears):
+    setting, calls = next(each for each in SETTINGS if each.path == "the depth of autocast"), []
+    setting.write(2)
+    monkeypatch.setattr(torch, "clear_autocast_cache", lambda: calls.append(1))
+
+    setting.write(depth)
+
+    assert (setting.read(), len(calls)) == (depth, clears)
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_default_device_is_put_back_that_was_there_before():
+    torch.set_default_device("meta")
+
+    with globals_kept():
+        torch.set_default_device("cpu")
+
+    assert torch.empty(1).device.type == "meta"

@@ -397,3 +397,66 @@ def test_the_functions_of_the_classes_of_modules_are_saved_but_not_those_of_grap
     furnished.inner.recompile()
 
     assert [(change.path, change.what) for change in before.changes()] == [("Furnished.forward", "function")]
+
+
+def test_parameters_of_modules_that_functions_enclose_are_not_copied():
+    enclosed = nn.Linear(1, 1)
+    nn.init.ones_(enclosed.weight)
+
+    with state_kept(nn.ReLU(), functions=[lambda x: enclosed(x)]), torch.no_grad():
+        enclosed.weight.add_(1)
+        enclosed.note = 1
+
+    assert enclosed.weight.item() == 2
+    assert not hasattr(enclosed, "note")
+
+
+def test_a_kept_model_keeps_what_is_written_to_its_parameters_unless_asked():
+    layer = nn.Linear(1, 1, bias=False)
+    before = layer.weight.item()
+
+    with state_kept(layer), torch.no_grad():
+        layer.weight.add_(1)
+
+    assert layer.weight.item() == pytest.approx(before + 1)
+
+
+def test_parameters_among_values_are_copied():
+    value = nn.Parameter(torch.ones(2))
+    before = Snapshot.of_values([("value", value)])
+    with torch.no_grad():
+        value.add_(1)
+
+    before.restore()
+
+    assert value.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda weight: setattr(weight, "data", torch.zeros(3, 2).t()), "strides"),
+        (lambda weight: weight.grad.add_(1), "grad"),
+        (lambda weight: weight.requires_grad_(False), "requires_grad"),
+    ],
+)
+def test_a_fact_of_a_tensor_is_told_if_it_alone_changed(change, what):
+    layer = nn.Linear(3, 2, bias=False)
+    layer.weight.grad = torch.ones(2, 3)
+    nn.init.zeros_(layer.weight)
+    before = Snapshot(layer)
+
+    change(layer.weight)
+
+    assert [(each.path, each.what) for each in before.changes() if each.what != "values"] == [("weight", what)]
+
+
+def test_gradients_of_values_are_put_back():
+    value = torch.ones(2, requires_grad=True)
+    value.grad = torch.ones(2)
+    before = Snapshot.of_values([("value", value)])
+
+    value.grad.add_(1)
+    before.restore()
+
+    assert value.grad.tolist() == [1.0, 1.0]

@@ -183,3 +183,24 @@ def test_a_nested_tensor_of_a_class_of_its_own_is_a_tensor_without_parts():
 
     assert type(jagged) is not torch.Tensor
     assert wrapped_tensors(jagged) == {}
+
+
+def test_a_parameter_may_have_lost_its_memory():
+    parameter = torch.nn.Parameter(torch.ones(3))
+    assert has_all_memory(parameter)
+
+    parameter.untyped_storage().resize_(0)
+
+    assert not has_all_memory(parameter)
+
+
+def test_a_copy_of_a_complex_tensor_of_a_class_is_conjugated_only_if_the_tensor_is():
+    class Own(torch.Tensor):
+        pass
+
+    tensor = torch.tensor([1 + 2j]).as_subclass(Own)
+
+    for each in (tensor, tensor.conj()):
+        copied = copy_tensor(each)
+        assert copied.is_conj() == each.is_conj()
+        assert copied.tolist() == each.tolist()

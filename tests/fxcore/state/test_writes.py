@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.nn import functional as F
 
-from fxcore.state.writes import CopyBeforeWrite
+from fxcore.state.writes import CopyBeforeWrite, written_by
 
 
 def seen(function, *args):
@@ -45,3 +46,24 @@ def test_a_higher_order_operator_runs_as_without_the_mode():
         result = torch.ops.higher_order.cond(True, lambda v: v + 1, lambda v: v - 1, (x,))
 
     torch.testing.assert_close(result, x + 1)
+
+
+def test_a_higher_order_operator_gets_its_keywords():
+    class Passes(HigherOrderOperator):
+        def __init__(self):
+            pass
+
+        def __call__(self, *args, **kwargs):
+            return args, kwargs
+
+    mode = CopyBeforeWrite(lambda tensor: None)
+
+    assert mode.__torch_dispatch__(Passes(), (), (1,), {"a": 2}) == ((1,), {"a": 2})
+    assert mode.__torch_dispatch__(Passes(), (), (1,)) == ((1,), {})
+
+
+def test_an_operator_writes_what_its_schema_says():
+    x = torch.ones(2)
+
+    assert written_by(torch.ops.aten.add.Tensor, (x, x), {}) == []
+    assert written_by(torch.ops.aten.add.out, (x, x), {"out": x}) == [x]

@@ -5,15 +5,21 @@ import inspect
 import operator
 import os
 import sys
+from types import SimpleNamespace
 
+import numpy
 import pytest
 import torch
 from torch import nn
 
 from fxcore import Tracer
+from fxcore.tracing import call_site
 from fxcore.tracing.call_site import (
     is_assertion,
     is_library_file,
+    is_redundant_condition,
+    is_user_file,
+    raising_truth,
     return_lines,
     returning_line,
     unpacked_length,
@@ -44,6 +50,24 @@ def test_files_of_torch_and_fxcore_are_libraries():
     assert is_library_file(inspect.getfile(nn.Module))
     assert is_library_file(inspect.getfile(user_line))
     assert not is_library_file(os.path.abspath(__file__))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_of_user"),
+    [
+        (inspect.getfile(nn.Module), False),
+        (inspect.getfile(user_line), False),
+        (inspect.getfile(numpy), False),
+        (inspect.getfile(functools), False),
+        ("<string>", False),
+        ("<frozen importlib._bootstrap>", False),
+        (os.path.abspath(__file__), True),
+        (os.path.join(os.path.dirname(os.__file__), "site-packages", "package", "file.py"), True),
+        (os.path.join(os.path.dirname(os.__file__), "dist-packages", "package", "file.py"), True),
+    ],
+)
+def test_files_of_installed_packages_are_the_user_s_and_those_of_python_are_not(name, is_of_user):
+    assert is_user_file(name) is is_of_user
 
 
 ASSERTIONS_AND_OTHERS = """
@@ -132,6 +156,10 @@ def nothing(x):
 def items(x):
     yield x
 last = lambda x: x
+def alone(x):
+    return (
+        x
+    )
 """
 
 
@@ -144,6 +172,7 @@ last = lambda x: x
         ("nothing", ()),
         ("items", ()),
         ("last", (21,)),
+        ("alone", (23,)),
     ],
 )
 def test_the_lines_that_return_a_value_are_read_from_the_code(name, lines):
@@ -289,3 +318,144 @@ def test_a_warning_points_to_the_caller_where_no_frame_is_the_user_s(monkeypatch
     assert user_stacklevel() == 1
     assert user_frame() is None
     assert user_line() == ""
+
+
+def later_frame(monkeypatch, instructions):
+    """Return a stand-in for a frame that runs the first of the instructions, given as opcode and shown argument."""
+    items = [
+        SimpleNamespace(opname=name, argrepr=shown, offset=2 * place)
+        for place, (name, _, shown) in enumerate(each.partition(" ") for each in instructions)
+    ]
+    monkeypatch.setattr(call_site, "_instructions", lambda code: tuple(items))
+    return SimpleNamespace(f_code=object(), f_lasti=0)
+
+
+@pytest.mark.parametrize(
+    ("instructions", "asked", "expected"),
+    [
+        (["POP_JUMP_FORWARD_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.eq, True),  # Python 3.11
+        (["POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR", "RAISE_VARARGS"], operator.gt, True),
+        (["TO_BOOL", "POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.gt, True),  # Python 3.13
+        (["COMPARE_OP bool(==)", "POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.eq, True),
+        (["COMPARE_OP bool(>)", "POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.gt, True),
+        (["COMPARE_OP bool(==)", "POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.gt, False),
+        (["COMPARE_OP bool(!=)", "POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.eq, False),
+        (["COMPARE_OP ==", "POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.eq, False),
+        (["CALL bool(==)", "POP_JUMP_IF_TRUE", "LOAD_ASSERTION_ERROR"], operator.eq, False),
+        (["TO_BOOL", "POP_JUMP_IF_TRUE", "NOT_TAKEN", "LOAD_COMMON_CONSTANT AssertionError"], operator.gt, True),
+        (["POP_JUMP_IF_TRUE", "LOAD_GLOBAL AssertionError"], operator.gt, True),
+        (["POP_JUMP_IF_TRUE", "LOAD_GLOBAL ValueError"], operator.gt, False),
+        (["POP_JUMP_IF_TRUE", "LOAD_NAME AssertionError"], operator.gt, False),
+        (["POP_JUMP_IF_FALSE", "LOAD_ASSERTION_ERROR"], operator.gt, False),
+        (["JUMP_IF_TRUE_OR_POP", "LOAD_ASSERTION_ERROR"], operator.gt, False),
+        (["POP_JUMP_IF_TRUE", "NOT_TAKEN"], operator.gt, False),
+        (["POP_JUMP_IF_TRUE"], operator.gt, False),
+        (["TO_BOOL"], operator.gt, False),
+        ([], operator.gt, False),
+    ],
+)
+def test_an_assertion_is_read_from_the_instructions_of_every_python(monkeypatch, instructions, asked, expected):
+    assert is_assertion(later_frame(monkeypatch, instructions), asked) is expected
+
+
+@pytest.mark.parametrize(
+    ("instructions", "expected"),
+    [
+        (["POP_JUMP_IF_FALSE", "LOAD_GLOBAL ValueError", "CALL", "RAISE_VARARGS"], True),
+        (["POP_JUMP_FORWARD_IF_TRUE", "LOAD_ASSERTION_ERROR", "RAISE_VARARGS"], False),
+        (["TO_BOOL", "POP_JUMP_IF_FALSE", "LOAD_FAST", "RAISE_VARARGS"], True),
+        (["COMPARE_OP bool(>)", "POP_JUMP_IF_TRUE", "LOAD_FAST", "RAISE_VARARGS"], False),
+        (["POP_JUMP_IF_FALSE", "STORE_FAST", "RAISE_VARARGS"], None),
+        (["POP_JUMP_IF_FALSE", "JUMP_FORWARD", "RAISE_VARARGS"], None),
+        (["POP_JUMP_IF_FALSE", "RETURN_VALUE", "RAISE_VARARGS"], None),
+        (["POP_JUMP_IF_FALSE", "YIELD_VALUE", "RAISE_VARARGS"], None),
+        (["POP_JUMP_IF_FALSE", "GET_ITER", "RAISE_VARARGS"], None),
+        (["POP_JUMP_IF_FALSE", "LOAD_FAST"], None),
+        (["POP_JUMP_IF_NONE", "LOAD_FAST", "RAISE_VARARGS"], None),
+        (["LOAD_FAST", "POP_JUMP_IF_FALSE", "RAISE_VARARGS"], None),
+        ([], None),
+    ],
+)
+def test_a_branch_that_only_raises_is_read_from_the_instructions(monkeypatch, instructions, expected):
+    assert raising_truth(later_frame(monkeypatch, instructions), operator.gt) is expected
+
+
+class Flags:
+    """Attributes of an instance and of its class, and one that is computed."""
+
+    of_class = True
+
+    def __init__(self, own):
+        self.own = own
+
+    @property
+    def computed(self):
+        return True
+
+
+def asks(answer, found):
+    found.append(is_redundant_condition(sys._getframe(1), answer))
+    return answer
+
+
+CONDITIONS = """
+def function(asks, answer, found, flag, flags):
+    {source}
+        found.append("body")
+        found.append("end of the body")
+        flag = flags = False
+    found.append("end")
+    return found
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "flag", "expected"),
+    [
+        ("if asks(answer, found) and flag:", True, False, True),
+        ("if asks(answer, found) and flag:", True, True, False),
+        ("if asks(answer, found) and flag:", False, False, False),
+        ("if asks(answer, found) or flag:", False, True, True),
+        ("if asks(answer, found) or flag:", False, False, False),
+        ("if asks(answer, found) or flag:", True, True, False),
+        ("if not asks(answer, found) and flag:", False, False, True),
+        ("if not asks(answer, found) and flag:", False, True, False),
+        ("if not asks(answer, found) and flag:", True, False, False),
+        ("if asks(answer, found) and not flag:", True, True, True),
+        ("if asks(answer, found) and not flag:", True, False, False),
+        ("if asks(answer, found) and flags.own:", True, False, True),
+        ("if asks(answer, found) and flags.own:", True, True, False),
+        ("if asks(answer, found) or flags.of_class:", False, False, True),
+        ("if asks(answer, found) or flags.computed:", False, True, False),
+        ("if asks(answer, found):", True, True, False),
+        ("for _ in range(bool(asks(answer, found))):", True, False, False),
+        ("if asks(answer, found) and len([flag]) > 1:", True, False, False),
+        ("if asks(answer, found) and flag is True:", True, False, False),
+        ("if asks(answer, found) and flag is None:", True, False, False),
+        ("if asks(answer, found) and (flag := not flag):", True, False, False),
+        ("if asks(answer, found) or flags.missing:", True, True, False),
+        ("if asks(answer, found) and flag:", True, 0, False),
+        ("if asks(answer, found) and flag:", True, None, False),
+        ("if asks(answer, found) and flag and flags.of_class:", True, False, True),
+    ],
+)
+def test_a_condition_whose_answer_changes_no_branch_is_told(source, answer, flag, expected):
+    names = {}
+    exec(CONDITIONS.format(source=source), names)
+
+    found = names["function"](asks, answer, [], flag, Flags(flag))
+
+    assert found[0] is expected
+
+
+def test_a_condition_on_a_variable_of_an_outer_function_may_be_redundant():
+    found, flag = [], False
+
+    def inside():
+        if asks(True, found) and flag:
+            found.append("body")
+        found.append("end")
+
+    inside()
+
+    assert found == [True, "end"]

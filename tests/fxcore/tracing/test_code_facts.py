@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import math
+from types import SimpleNamespace
 
+import pytest
 import torch
 from torch import nn
 
+from fxcore.tracing import code_facts
 from fxcore.tracing.code_facts import facts_of_code, reachable_functions, read_names, stored_names
 
 
@@ -16,16 +20,50 @@ def facts_of(function):
 
 
 def test_the_values_that_are_compared_with_none():
-    def compares(a, b, c, d):
+    def compares(a, b, c, d, e):
         if a is None:
             return 1
         if b["key"] is not None or c.field is None or c[1, 2] is None:
             return 2
         found = [each for each in d if each is None]
-        return found, a is not None
+        return found, e is not None, a is not None
 
-    assert facts_of(compares).compared_with_none == {"a", "key", "field", (1, 2), "each"}
+    assert facts_of(compares).compared_with_none == {"a", "key", "field", (1, 2), "each", "e"}
     assert facts_of(lambda a, b: a == b).compared_with_none == frozenset()
+    assert facts_of(lambda a: a() is None).compared_with_none == frozenset()
+    assert facts_of(lambda a, b: (a + b) is None).compared_with_none == frozenset()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: [a is b, lambda value: value],
+        lambda a, b: [a, lambda value, other: value is other],
+    ],
+    ids=["outside", "inside"],
+)
+def test_a_comparison_of_values_is_seen_in_a_function_and_in_its_inner_functions(function):
+    assert facts_of(function).compares_values
+    assert not facts_of(function).has_patterns
+
+
+def test_patterns_are_seen_in_inner_functions_and_outside_of_them():
+    def outside(value):
+        match value:
+            case [a, b]:
+                return lambda: (a, b)
+
+    def around():
+        def inside(value):
+            match value:
+                case [a, b]:
+                    return a, b
+
+        return inside
+
+    for function in (outside, around):
+        assert facts_of(function).has_patterns
+        assert not facts_of(function).compares_values
 
 
 def test_constants_that_are_compared_by_identity_are_told_from_values():
@@ -55,8 +93,48 @@ def test_names_that_a_result_is_stored_in():
         return a, b
 
     code = stores.__code__
-    offsets = range(0, len(code.co_code), 2)
-    assert ("a", "b") in [stored_names(code, offset) for offset in offsets]
+    unpacking = next(each.offset for each in dis.get_instructions(code) if each.opname == "UNPACK_SEQUENCE")
+    assert stored_names(code, unpacking) == ("a", "b")
+
+
+class Later:
+    """A code object of a later version of Python, given by its opcodes and arguments."""
+
+    co_consts = ()
+
+    def __init__(self, monkeypatch, *instructions):
+        items = [SimpleNamespace(opname=name, argval=value, argrepr=value) for name, value in instructions]
+        monkeypatch.setattr(code_facts, "instructions_from", lambda code, offset: items[offset:])
+
+
+@pytest.mark.parametrize(
+    ("stores", "names"),
+    [
+        ([("STORE_FAST_STORE_FAST", ("a", "b")), ("STORE_FAST", "c")], ("a", "b", "c")),
+        ([("STORE_FAST", "a"), ("STORE_FAST_LOAD_FAST", ("b", "x"))], ("a", "b")),
+        ([("STORE_FAST_MAYBE_NULL", "first"), ("STORE_DEREF", "b")], ("first", "b")),
+        ([("STORE_NAME", "a"), ("POP_TOP", None), ("STORE_NAME", "b")], ("a",)),
+        ([("POP_TOP", None)], ()),
+    ],
+)
+def test_names_of_stores_are_read_from_the_instructions_of_every_python(monkeypatch, stores, names):
+    assert stored_names(Later(monkeypatch, ("UNPACK_SEQUENCE", 2), *stores), 0) == names
+
+
+@pytest.mark.parametrize(
+    ("reads", "names"),
+    [
+        ([("LOAD_FAST_LOAD_FAST", ("a", "b")), ("LOAD_CONST", "key"), ("BINARY_SUBSCR", "")], {"a"}),
+        ([("LOAD_FAST_BORROW_LOAD_FAST_BORROW", ("a", "b")), ("LOAD_SMALL_INT", 0), ("BINARY_OP", "[]")], {"a"}),
+        ([("LOAD_FAST", "a"), ("LOAD_CONST", "key"), ("BINARY_OP", "+")], {"a"}),
+        ([("LOAD_FAST", "a"), ("LOAD_FAST", "b"), ("BINARY_OP", "[]")], {"a", "b"}),
+        ([("LOAD_FAST", "a"), ("LOAD_CONST", "key")], {"a"}),
+        ([("LOAD_DEREF", "a")], {"a"}),
+        ([("LOAD_GLOBAL", "a")], set()),
+    ],
+)
+def test_reads_of_names_are_read_from_the_instructions_of_every_python(monkeypatch, reads, names):
+    assert read_names(Later(monkeypatch, *reads)) == names
 
 
 def test_a_read_of_one_item_is_no_read_of_the_container():
@@ -64,6 +142,7 @@ def test_a_read_of_one_item_is_no_read_of_the_container():
         return options["mask"], list(others)
 
     assert read_names(reads.__code__) == {"others"}
+    assert read_names((lambda options, key: options[key]).__code__) == {"options", "key"}
 
 
 def helper(x):
@@ -115,3 +194,44 @@ def test_a_function_in_a_closure_is_reached_behind_a_variable_without_value():
 
 def test_functions_of_torch_are_not_reached():
     assert reachable_functions([(nn.Linear.forward, nn.Linear)]) == []
+    assert {each.function for each in reachable_functions([(helper, None), (nn.Linear.forward, nn.Linear)])} == {
+        *(helper, deeper)
+    }
+
+
+def test_a_search_of_functions_has_an_end(monkeypatch):
+    monkeypatch.setattr(code_facts, "_MOST_FUNCTIONS", 2)
+
+    assert len(reachable_functions([(Net.forward, Net)])) == 2
+
+
+@functools.lru_cache
+def cached(x):
+    return deeper(x)
+
+
+def named(x):
+    return x
+
+
+def behind(x):
+    return x
+
+
+named.__wrapped__ = behind
+
+
+class Callable:
+    def __call__(self, x):
+        return x
+
+
+@functools.wraps(Callable())
+def around_an_object(x):
+    return x
+
+
+def test_the_functions_behind_decorators_are_reached():
+    assert {each.function for each in reachable_functions([(cached, None)])} == {cached.__wrapped__, deeper}
+    assert {each.function for each in reachable_functions([(named, None)])} == {named, behind}
+    assert [each.function for each in reachable_functions([(around_an_object, None)])] == [around_an_object]

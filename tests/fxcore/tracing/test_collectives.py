@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from torch.distributed.nn import functional as differentiables
 
 import fxcore
 from fixtures.process_groups import fake_group, needs_fake_group
+from fxcore.tracing import collectives as recording
 
 pytestmark = [
     needs_fake_group,
@@ -147,6 +150,63 @@ def test_torch_distributed_is_as_it_was_after_a_trace():
     fxcore.symbolic_trace(in_place, example_inputs=torch.rand(3))
 
     assert dict(vars(dist)) == before
+
+
+def test_collectives_are_replaced_only_in_a_process_with_a_group(monkeypatch):
+    replaced = []
+
+    def looks(x):
+        replaced.append(dist.all_reduce is not all_reduce)
+        return x
+
+    all_reduce = dist.all_reduce
+    fxcore.symbolic_trace(looks)
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
+    fxcore.symbolic_trace(looks)
+
+    assert replaced == [True, False]
+
+
+def test_a_torch_that_waits_by_an_operator_keeps_its_function(monkeypatch):
+    monkeypatch.setattr(collectives, "_wrap_tensor_autograd", None, raising=False)
+    kept, wait = [], collectives._maybe_wrap_tensor
+
+    fxcore.symbolic_trace(lambda x: [x, kept.append(collectives._maybe_wrap_tensor is wait)][0])
+
+    assert kept == [True]
+
+
+def test_a_trace_needs_no_functional_collectives(monkeypatch):
+    monkeypatch.delitem(sys.modules, recording.FUNCTIONAL)
+
+    assert names_of(fxcore.symbolic_trace(lambda x: x + 1)) == ["x", "add", "output"]
+
+
+def test_a_call_that_torch_does_not_record_has_its_defaults_by_name(monkeypatch):
+    monkeypatch.setattr(recording, "_is_recorded_by_torch", lambda function: False)
+    all_reduce = recording._recorded(dist.all_reduce)
+
+    graph = fxcore.symbolic_trace(lambda x: [x, all_reduce(x, dist.ReduceOp.MAX)][0]).graph
+
+    (node,) = graph.find_nodes(op="call_function", target=dist.all_reduce)
+    assert [each.name for each in node.args] == ["x"]
+    assert node.kwargs == {"op": dist.ReduceOp.MAX, "group": None, "async_op": False}
+
+
+def test_a_function_of_torch_records_if_it_or_a_collective_in_it_asks_for_proxies(monkeypatch):
+    def asks(x):
+        return handle_torch_function(x)  # noqa: F821 - never called
+
+    def calls(x):
+        return all_reduce(x)  # noqa: F821 - never called
+
+    answers = []
+    for function in (asks, lambda x: x):
+        monkeypatch.setattr(dist.distributed_c10d, "all_reduce", function)
+        monkeypatch.setattr(recording, "effects_of", lambda op, target: SimpleNamespace(kinds=("collective",)))
+        answers.append([recording._is_recorded_by_torch(each) for each in (asks, calls, lambda x: x)])
+
+    assert answers == [[True, True, False], [True, False, False]]
 
 
 @pytest.mark.skipif(not hasattr(collectives, "_wrap_tensor_autograd"), reason="this torch waits by itself")

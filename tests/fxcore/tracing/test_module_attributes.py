@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.fx
 from torch import nn
 
 import fxcore
 from fixtures.oracle import assert_same_success
+from fixtures.process_groups import fake_group, needs_fake_group
+from fxcore.tracing import module_attributes
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -49,6 +52,7 @@ def test_a_module_inside_its_own_child_is_traced_and_has_one_path():
             self.child = nn.Sequential(nn.ReLU())
             self.child.parent = self
             self.again = self.child
+            self.after = nn.Tanh()
             self.scale = torch.ones(2)
 
         def forward(self, x):
@@ -57,7 +61,7 @@ def test_a_module_inside_its_own_child_is_traced_and_has_one_path():
     model = Model()
     paths, constants, _ = module_paths_and_constants(model)
 
-    assert list(paths.values()) == ["", "child", "child.0"]
+    assert list(paths.values()) == ["", "child", "child.0", "after"]
     assert constants == {model.scale: "scale"}
     assert [node.target for node in fxcore.symbolic_trace(model).graph.nodes][1:3] == ["child.0", "scale"]
 
@@ -155,6 +159,32 @@ def test_a_root_chooses_the_paths_of_its_parameters_and_modules_itself():
 
     assert paths.parameter(root[0].weight) == "weight of 0"
     assert paths.buffer(root[0].running_mean) == "renamed.running_mean"
+    assert module_paths_and_constants(root)[0] == {root: "", root[0]: "renamed"}
+
+
+def test_a_tensor_that_is_no_buffer_any_more_has_no_path():
+    root = nn.Sequential(nn.BatchNorm1d(1))
+    paths, mean = AttributePaths(root), root[0].running_mean
+    assert paths.buffer(mean) == "0.running_mean"
+
+    root[0].running_mean = torch.ones(1)
+
+    assert paths.buffer(mean) is None
+
+
+@needs_fake_group
+def test_a_group_of_processes_is_kept_on_the_module():
+    with fake_group():
+        assert is_kept_as_attribute(torch.distributed.group.WORLD)
+    assert not is_kept_as_attribute("text")
+
+
+@pytest.mark.parametrize(("is_opaque", "is_group"), [(True, False), (False, True), (False, False)])
+def test_opaque_objects_and_groups_of_processes_are_kept_on_the_module(monkeypatch, is_opaque, is_group):
+    monkeypatch.setattr(module_attributes, "is_opaque_symbolic_type", lambda kind: is_opaque)
+    monkeypatch.setattr(module_attributes, "is_process_group", lambda value: is_group)
+
+    assert is_kept_as_attribute(object()) is (is_opaque or is_group)
 
 
 def test_plain_tensors_are_found_below_the_root():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from torch import nn
 
 import fxcore
 from fxcore.tracing import module_hooks
-from fxcore.tracing.module_hooks import InterceptedDict, intercepted_state
+from fxcore.tracing.module_hooks import InterceptedDict, intercepted_modules, intercepted_state
+from fxcore.tracing.patching import Patcher
 
 
 class Louder(InterceptedDict):
@@ -44,6 +46,109 @@ def test_what_the_traced_code_changes_stays_changed():
     assert module._parameters is parameters
     assert list(parameters) == ["weight", "added"]
     assert torch.equal(module.running_mean, torch.ones(2))
+
+
+def test_the_replaced_parameters_and_buffers_are_listed():
+    module = nn.BatchNorm1d(2)
+
+    with intercepted_state([module], Louder) as replaced:
+        module.running_mean = torch.ones(2)
+        module.register_buffer("late", torch.ones(2))
+        assert replaced == []
+
+    assert replaced == [(module._buffers, "running_mean")]
+
+
+def test_a_proxy_does_not_stay_in_a_module():
+    module = nn.BatchNorm1d(2)
+    mean, proxy = module.running_mean, fxcore.Proxy(fxcore.Graph().placeholder("x"))
+
+    with intercepted_state([module], Louder):
+        module._buffers["running_mean"] = module._buffers["late"] = proxy
+
+    assert module.running_mean is mean
+    assert list(module._buffers) == ["running_mean", "running_var", "num_batches_tracked"]
+
+
+def test_tables_that_are_empty_or_no_dicts_stay_as_they_are():
+    linear, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    view = other.__dict__["_buffers"] = MappingProxyType({"table": torch.ones(1)})
+
+    with intercepted_state([linear, other], Louder):
+        assert type(linear._buffers) is dict
+        assert other.__dict__["_buffers"] is view
+        assert linear.weight == other.weight == "weight was read"
+
+
+def hearing(heard):
+    """Return the functions of a trace that notes calls and reads."""
+
+    def on_call(module, run, args, kwargs):
+        heard.append(type(module).__name__)
+        return run(module, *args, **kwargs)
+
+    return on_call, lambda name, value: heard.append(name) or value
+
+
+class Compiled(nn.Module):
+    """Runs code that torch.compile made of it."""
+
+    def __init__(self):
+        super().__init__()
+        self._compiled_call_impl = lambda x: x + 1
+        self.linear = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["weight"]),
+        ({"every_call": True}, ["Compiled", "weight"]),
+        ({"every_attribute": True}, ["linear", "weight"]),
+    ],
+)
+def test_a_trace_hears_of_every_call_and_of_every_attribute_if_it_asks(options, expected):
+    model, heard = Compiled(), []
+
+    with Patcher() as patcher:
+        settings = {"every_attribute": False, "every_call": False, **options}
+        with intercepted_modules(*hearing(heard), patcher, model.modules(), **settings):
+            assert model(1) == 2
+            assert model.linear.weight is not None
+
+    assert heard == expected
+
+
+def test_the_innermost_trace_hears_of_a_read():
+    module, outer, inner = nn.Linear(2, 2), [], []
+    settings = {"every_attribute": False, "every_call": False}
+
+    with Patcher() as patcher, intercepted_modules(*hearing(outer), patcher, [module], **settings):
+        with Patcher() as patcher, intercepted_modules(*hearing(inner), patcher, [module], **settings):
+            assert module.weight is not None
+        assert module.bias is not None
+
+    assert (outer, inner) == (["bias"], ["weight"])
+
+
+def test_a_buffer_that_the_forward_registers_keeps_its_persistence():
+    class Registers(nn.Module):
+        def forward(self, x):
+            self.register_buffer("late", torch.ones(2), False)
+            return x + self.late
+
+    model = Registers()
+    fxcore.symbolic_trace(model)
+
+    assert list(model.state_dict()) == []
+    assert list(dict(model.named_buffers())) == ["late"]
+
+
+def test_no_thread_begins_suspended():
+    thread, outcome = in_thread(module_hooks.is_suspended)
+    thread.join()
+
+    assert outcome == [False]
 
 
 def test_two_traces_of_one_module_share_the_dict_until_the_last_has_left():

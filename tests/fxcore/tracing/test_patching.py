@@ -101,3 +101,17 @@ def test_originals_are_back_while_replacements_are_suspended():
         assert Holder.new == 3
     assert names == {"there": 1}
     assert not hasattr(Holder, "new")
+
+
+def test_the_originals_of_globals_are_the_globals_themselves_where_nothing_is_replaced():
+    shared, names = SharedReplacements(), {"value": 1, "other": 5}
+    replacements = {"value": 2, "new": 3}
+
+    assert shared.originals_of(names) is names
+    shared.acquire(names, replacements)
+    assert shared.originals_of(names) == {"value": 1, "other": 5}
+    assert names == {"value": 2, "other": 5, "new": 3}
+    shared.release(names, replacements)
+    assert shared.originals_of(names) is names
+    shared.acquire(names, {"value": 4})
+    assert shared.originals_of(names) == {"value": 1, "other": 5}

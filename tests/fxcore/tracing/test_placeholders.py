@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import PH, Tracer
 from fxcore.errors import FxError
-from fxcore.tracing.placeholders import PHWithMeta, function_of
+from fxcore.tracing.placeholders import PHWithMeta, function_of, name_of, user_code_of, with_plain_parameters
 
 
 class Adds:
@@ -254,3 +255,123 @@ def test_the_function_to_trace_is_the_users_own_where_there_is_one(root, functio
     assert is_method is takes_module
     assert function is None or found is function
     assert found(*([root] if is_method else []), 7) == 7 * factor
+
+
+class Named(Doubles):
+    __name__ = "another name"
+
+
+@pytest.mark.parametrize(
+    ("root", "name", "code"),
+    [
+        (plain, "plain", plain),
+        (functools.partial(functools.partial(plain)), "partial", plain),
+        (functools.partial(Adds().method, y=6), "partial", Adds.method),
+        (Adds(), "Adds", Adds.__call__),
+        (Adds().method, "method", Adds.method),
+        (functools.lru_cache(plain), "plain", plain),
+        (Doubles(), "Doubles", Doubles.forward),
+        (Named(), "Named", Doubles.forward),
+        (with_own_forward(lambda module: functools.partial(plain)), "Doubles", Doubles.forward),
+        (torch.no_grad()(plain), "plain", plain),
+    ],
+    ids=["function", "partial", "of a method", "object", "method", "cached", "module", "named", "own", "decorated"],
+)
+def test_a_root_has_a_name_and_the_code_that_the_user_wrote(root, name, code):
+    function, _ = function_of(root)
+
+    assert name_of(root) == name
+    assert user_code_of(root, function) is code.__code__
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, *, k, m=3: x + k + m,
+        lambda x, *rest, k: x + k,
+        lambda *rest, k=2, **named: k,
+        lambda x, y=2, **named: x + y,
+        annotated,
+    ],
+)
+def test_the_function_that_calls_an_object_has_the_parameters_of_the_object(function):
+    calling, _ = function_of(functools.partial(function))
+
+    signature = inspect.signature(function)
+    assert str(inspect.signature(calling)) == str(signature.replace(return_annotation=inspect.Signature.empty))
+    assert calling.__annotations__ == {
+        name: kind for name, kind in function.__annotations__.items() if name != "return"
+    }
+
+
+def takes_batch(batch, scale):
+    return batch["x"] * scale + batch["pair"][1]
+
+
+@pytest.mark.parametrize(
+    ("function", "concrete"),
+    [
+        (takes_batch, {"batch": {"x": "PH", "pair": ("PH", "PH")}}),
+        (takes_batch, {"batch": {"x": 3, "pair": ("PH", 4)}, "scale": 5}),
+        (lambda x: x + 1, ("PH",)),
+        (lambda x: x + 1, (3,)),
+        (lambda x, *rest: x, ("PH", "PH")),
+        (lambda x, *rest: rest[0], ()),
+        (lambda x, y: x + y, ("PH", "PH")),
+    ],
+)
+def test_nested_values_and_tuples_are_fixed_as_in_torch_fx(function, concrete):
+    def code(fx):
+        def marked(value):
+            return fx.PH if value == "PH" else value
+
+        return fx.symbolic_trace(function, torch.utils._pytree.tree_map(marked, concrete)).code
+
+    assert_same(code)
+
+
+class Marker(PHWithMeta):
+    op = "an op of its own"
+
+    def method(self):
+        return 1
+
+
+def test_a_marker_passes_on_its_values_and_no_method_and_nothing_that_a_node_has():
+    graph = Tracer().trace(annotated, concrete_args={"x": Marker(ph_key="image"), "n": PH})
+
+    node = next(iter(graph.nodes))
+    assert (node.op, node.ph_key) == ("placeholder", "image")
+    assert not hasattr(node, "method")
+
+
+def test_values_for_any_number_of_arguments_leave_no_attributes_on_the_nodes():
+    def recorded(fx):
+        graph = fx.Tracer().trace(Starred(), concrete_args=(3, fx.PH))
+        return graph, [hasattr(node, "numerator") for node in graph.nodes]
+
+    assert_same(recorded)
+
+
+class Starred(nn.Module):
+    def forward(self, *values):
+        return values[0] + values[1]
+
+
+def test_all_variables_of_a_function_become_plain_parameters():
+    function = with_plain_parameters(positional_only, 4)
+
+    assert function(x=1, y=2, z=3, w=4) == function(1, 2, 3, 4) == 10
+    assert with_plain_parameters(only_starred, 1)(rest=(1, 2)) == 3
+
+
+def test_a_forward_that_is_a_static_method_takes_no_module():
+    class Static(nn.Module):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+    traced = fxcore.symbolic_trace(Static())
+
+    assert [node.op for node in traced.graph.nodes] == ["placeholder", "call_function", "output"]
+    assert traced(3) == Static()(3) == 6

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -153,6 +155,7 @@ def test_whether_torch_records_them_is_asked_of_torch():
     refuses = isinstance(trial(lambda: torch.fx.symbolic_trace(kind)), TypeError)
 
     assert recorded_functions.are_recorded_by_torch() is not refuses
+    assert recorded_functions.are_recorded_by_torch.__wrapped__() is not refuses
 
 
 def trial(action):
@@ -168,6 +171,60 @@ def test_a_first_trace_with_an_example_hides_no_function_from_later_traces():
     found = [sorted(functions) for _, functions in recorded_functions._replacements()]
     assert {"narrow", "full", "einsum"} <= set(found[0])
     assert {"relu", "range"}.isdisjoint(found[0])  # only tensors, and a function that looks at values itself
+    functional, native, fft, *_, methods = found[1:]
+    assert {"conv1d", "softplus"} <= set(functional)
+    assert {"dropout", "max_pool2d", "linear"}.isdisjoint(functional)  # in Python, or of tensors
+    assert "avg_pool2d" in native
+    assert "hardsigmoid" not in native
+    assert "rfft" in fft
+    assert all("_add_docstr" not in names for names in found)
+    assert {"narrow", "view"} <= set(methods)
+    assert {"device", "grad", "relu"}.isdisjoint(methods)
 
     recorded_functions._replacements.cache_clear()
     assert [sorted(functions) for _, functions in recorded_functions._replacements()] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "args", "first_size", "is_recorded"),
+    [
+        ("reshape", "argument 'shape' must be tuple of ints, not Proxy", ("t", "proxy"), 0, True),
+        ("reshape", "received an invalid combination of arguments", ("t", "proxy"), 0, True),
+        ("reshape", "takes 2 positional arguments but 3 were given", ("t", "proxy"), 0, False),
+        ("reshape", "argument 'shape' must be tuple of ints, not Proxy", ("t", 1), 0, False),
+        ("reshape", "argument 'shape' must be tuple of ints, not Proxy", ("proxy", 1), 0, True),
+        ("zeros", "argument 'size' must be tuple of ints, not Proxy", ("proxy", 3), 0, False),
+        ("zeros", "argument 'size' must be tuple of ints, not Proxy", ("proxy",), 0, True),
+        ("zeros", "argument 'size' must be tuple of ints, not Proxy", (3, "proxy"), 0, True),
+        ("zeros", "argument 'size' must be tuple of ints, not Proxy", (("proxy", 3),), 0, True),
+        ("expand", "argument 'size' must be tuple of ints, not Proxy", ("t", "proxy", 3), 1, False),
+        ("expand", "argument 'size' must be tuple of ints, not Proxy", ("t", "proxy"), 1, True),
+        ("expand", "argument 'size' must be tuple of ints, not Proxy", ("proxy", 3, 3), 1, True),
+    ],
+)
+def test_a_call_that_an_older_torch_refuses_is_recorded_unless_every_torch_refuses_it(
+    name, words, args, first_size, is_recorded
+):
+    def refuse(*args):
+        raise TypeError(f"{name}(): {words}")
+
+    refuse.__name__ = name
+    proxy = fxcore.Proxy(fxcore.Graph().placeholder("x"))
+    args = torch.utils._pytree.tree_map(lambda value: proxy if value == "proxy" else value, args)
+    call = recorded_functions._recorded(refuse, first_size)
+
+    if is_recorded:
+        assert call(*args).node.target is refuse
+    else:
+        with pytest.raises(TypeError, match=name):
+            call(*args)
+
+
+def test_the_first_of_several_sizes_is_no_proxy_in_functions_and_in_methods(monkeypatch):
+    monkeypatch.setattr(recorded_functions, "_REFUSAL", re.compile(""))  # every version of torch has words of its own
+    proxy = fxcore.Proxy(fxcore.Graph().placeholder("x"))
+    (_, functions), *_, (_, methods) = recorded_functions._replacements()
+
+    for call in (lambda: functions["zeros"](proxy, 3), lambda: methods["expand"](torch.ones(1, 3), proxy, 3)):
+        with pytest.raises(TypeError):
+            call()

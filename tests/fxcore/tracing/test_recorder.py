@@ -3,6 +3,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -22,6 +23,15 @@ class Options:
 
 class Colour(enum.Enum):
     RED = 1
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+class Pair(tuple):
+    __slots__ = ()
 
 
 class Creates:
@@ -48,7 +58,8 @@ ARGUMENTS = {
     ),
     "sizes": lambda x: (x.view(torch.Size([1, 2])), collections.OrderedDict(a=x)),
     "its own way": lambda x: torch.add(Creates(x).value, Creates(2).value),
-    "operators": lambda x: (x, torch.ops.aten.add.Tensor),
+    "operators": lambda x: (x, torch.ops.aten.add.Tensor, torch.ops.higher_order.cond),
+    "named tuples": lambda x: (Point(x, [x]), Pair((x, 1))),
 }
 
 
@@ -147,6 +158,12 @@ def test_a_tracer_can_refuse_what_it_does_not_want():
         Functional().trace(lambda x: torch.sigmoid(x, out=torch.zeros(1)))
     assert len(Functional().trace(lambda x: torch.add(x, 1)).nodes) == 3
 
+    class InManySteps(Tracer):
+        def create_arg(self, a):
+            return super().create_arg(a)
+
+    assert len(InManySteps().trace(lambda x: torch.sigmoid(x, out=x)).nodes) == 3
+
 
 def test_recording_onto_a_graph_takes_no_containers_of_the_wrong_kind():
     graph = Graph()
@@ -154,6 +171,16 @@ def test_recording_onto_a_graph_takes_no_containers_of_the_wrong_kind():
 
     with pytest.raises(AssertionError, match="Expected args_ to be tuple"):
         GraphAppendingTracer(graph).create_proxy("call_function", torch.relu, [x], {})
+
+
+def test_named_tuples_keep_their_class_on_a_graph_without_a_trace():
+    graph = Graph()
+    x = Proxy(graph.placeholder("x"))
+
+    argument = GraphAppendingTracer(graph).create_arg((Point(x, [x, 1]), Pair((x, 2))))
+
+    assert argument == (Point(x.node, [x.node, 1]), Pair((x.node, 2)))
+    assert [type(each) for each in argument] == [Point, Pair]
 
 
 def test_the_module_path_stands_beside_what_a_hook_noted_on_a_node():
@@ -169,3 +196,60 @@ def test_the_module_path_stands_beside_what_a_hook_noted_on_a_node():
 
     (relu,) = graph.find_nodes(op="call_module", target="0")
     assert relu.meta == {"mark": 1, "nn_module_stack": {"0": ("0", torch.nn.ReLU)}}
+
+
+class ManySteps(Tracer):
+    def create_arg(self, a):
+        return super().create_arg(a)
+
+
+@pytest.mark.parametrize("tracer", [Tracer, ManySteps])
+def test_a_trace_records_nothing_beside_the_calls_unless_it_is_asked_to(tracer):
+    graph = tracer().trace(lambda x: torch.relu(x))
+
+    assert [node.meta for node in graph.nodes] == [{}] * 3
+    with pytest.raises(FxError, match="inputs to control flow"):
+        tracer().trace(asserts)
+
+
+def asserts(x):
+    # Run as text: pytest rewrites the asserts of a test module.
+    exec("assert x", {"x": x})
+    return x
+
+
+def test_a_buffer_is_read_as_itself_unless_a_tracer_asks_for_proxies():
+    class Reads(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.ones(2))
+
+        def forward(self, x):
+            kinds.append(type(self.table))
+            return x + self.table
+
+    class Asking(Tracer):
+        proxy_buffer_attributes = True
+
+    kinds = []
+    for tracer in (Tracer, Asking):
+        tracer().trace(Reads())
+
+    assert kinds[0] is torch.Tensor
+    assert issubclass(kinds[1], Proxy)
+
+
+def test_a_stack_trace_has_all_functions_of_the_user():
+    class Stacks(Tracer):
+        record_stack_traces = True
+
+    class Calls(torch.nn.Module):
+        def forward(self, x):
+            return helper(x)
+
+    def helper(x):
+        return torch.relu(x)
+
+    (relu,) = Stacks().trace(Calls()).find_nodes(op="call_function", target=torch.relu)
+    assert "in forward" in relu.stack_trace
+    assert "in helper" in relu.stack_trace

@@ -8,7 +8,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import FxError, TraceCallError
-from fxcore.tracing.refused_calls import explained
+from fxcore.tracing.refused_calls import explained, place_of, place_text
 
 table = torch.ones(4, 4)
 
@@ -118,3 +118,54 @@ def test_an_error_that_nobody_raised_and_an_error_of_this_library_are_left_as_th
     assert explained(TypeError(said), "") is None
     assert explained(traced(Refused(said)), "") is None
     assert "zeros() does not take a proxy as the first of several sizes" in str(explained(traced(TypeError(said)), ""))
+
+
+@pytest.mark.parametrize(
+    ("said", "has_proxy", "words"),
+    [
+        (
+            "new(): argument 'size' must be tuple of ints, not Proxy",
+            False,
+            "new() of torch takes no proxy as its argum",
+        ),
+        (
+            "narrow() takes 4 positional arguments, not Proxy",
+            False,
+            "narrow() of torch takes no proxy as one of its arg",
+        ),
+        ("gumbel_softmax(): argument 'tau' must be float, not Proxy", False, "A plain value is needed here"),
+        ("nobody(): argument 'x' must be int, not Attribute", False, "A plain value is needed here"),
+        ("zeros() received an invalid combination of arguments", True, "zeros() does not take a proxy as the first of"),
+        ("zeros() received an invalid combination of arguments", False, None),
+        ("zeros(): argument 'size' must be tuple of ints, not Proxy", False, "zeros() does not take a proxy as the fi"),
+        ("slice indices must be integers or None", True, "A slice of a tensor that is known while tracing"),
+        ("slice indices must be integers or None", False, None),
+        ("object has no attribute '__cuda_array_interface__'", True, "torch.tensor() and torch.as_tensor() look at"),
+        ("object has no attribute '__cuda_array_interface__'", False, None),
+        ("unsupported operand", True, None),
+        ("no Proxys", True, None),
+    ],
+)
+def test_a_refusal_has_the_reason_that_its_words_tell(said, has_proxy, words):
+    proxy = fxcore.Proxy(fxcore.Graph().placeholder("x"))
+
+    def refused(values):
+        raise TypeError(f"{said}\nmore")
+
+    file, name = torch.__file__, "refused"  # an error that a user raises explains itself
+    code = refused.__code__.replace(co_filename=file, co_name=name)
+    try:
+        type(refused)(code, {}, name, None, refused.__closure__)([proxy if has_proxy else 1])
+    except TypeError as error:
+        obtained = explained(error, "")
+
+    assert (obtained is None) == (words is None)
+    if words is not None:
+        assert str(obtained).startswith(f"{said} at {__file__}:")
+        assert str(obtained).partition("\n")[2].startswith(words)
+
+
+def test_an_error_from_nowhere_has_no_place():
+    assert place_of(TypeError("bad")) == ("", 0, "")
+    assert place_text(TypeError("bad"), "") == ""
+    assert place_text(TypeError("bad"), "inner") == " (in module 'inner')"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -83,7 +84,25 @@ def jumped(flag=True):
     print((f"{VALUE}" if flag else "no") + "!")
 
 
+def in_a_sum_with_a_method(tail="!"):
+    print((f"{VALUE}" + tail).strip())
+
+
+def before_sums(a=1, b=2):
+    print(f"{VALUE}", a + b, a + b, a + b, a + b, (a + b).real)
+
+
+def at_the_top_level():
+    exec("text = f'{VALUE}'", {"VALUE": VALUE})
+
+
 USES = {
+    "sum with a method": (in_a_sum_with_a_method, [None]),
+    "before sums": (before_sums, [MESSAGE]),
+    "global name": (at_the_top_level, [None]),
+    "product": (lambda: print(f"{VALUE}" * 2), [None]),
+    "in a list": (lambda: print([f"{VALUE}"]), [None]),
+    "argument of a call by name": (lambda: print(str(VALUE), end=""), [MESSAGE]),
     "local exception": (local_exception, [MESSAGE]),
     "local name": (local_name, [None]),
     "enclosed name": (enclosed_name, [MESSAGE]),
@@ -150,3 +169,8 @@ def test_the_operator_percent_is_told_from_other_ways_to_write_a_text():
 
     assert set(texts) == {"a value"}
     assert found == [True, False, False, False]
+
+
+@pytest.mark.parametrize("module", ["logging", "logging.handlers", "warnings", "traceback"])
+def test_texts_of_modules_that_write_messages_are_messages(module):
+    assert use_of_text(SimpleNamespace(f_globals={"__name__": module})) == MESSAGE

@@ -11,7 +11,15 @@ import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore import wrap
 from fxcore.errors import FxError
-from fxcore.tracing.wrap import find_symbolic, ids_of_functions, wrapped_function
+from fxcore.tracing.patching import Patcher
+from fxcore.tracing.wrap import (
+    find_symbolic,
+    ids_of_functions,
+    patch_globals,
+    patch_module,
+    recorded,
+    wrapped_function,
+)
 
 wrap("len")
 wrap("defined_below")
@@ -185,3 +193,63 @@ def test_a_function_that_returns_nothing_becomes_a_call_with_an_example_too():
     assert call.meta["is_wrapped"]
     assert torch.equal(graph_module(torch.ones(2)), torch.zeros(2))
     assert torch.equal(fxcore.symbolic_trace(graph_module)(torch.ones(2)), torch.zeros(2))
+
+
+def doubled(x):
+    return x * 2
+
+
+def tripled(x):
+    return x * 3
+
+
+def test_a_recorded_call_has_the_function_or_the_target_that_is_given():
+    x = fxcore.Proxy(fxcore.Graph().placeholder("x"))
+
+    function, method = recorded(doubled)(x), recorded(doubled, "call_method", "double")(x)
+
+    assert (function.node.op, function.node.target) == ("call_function", doubled)
+    assert (method.node.op, method.node.target) == ("call_method", "double")
+    assert recorded(doubled)(4) == 8
+
+
+def test_the_globals_of_a_module_get_the_functions_whose_ids_are_given():
+    number = 1000
+    names = {"doubled": doubled, "_private": doubled, "tripled": tripled, "number": number}
+    before = dict(names)
+
+    with Patcher() as patcher:
+        for _ in range(2):
+            patch_globals(patcher, names, {id(doubled), id(number)})
+        assert names == {**before, "doubled": wrapped_function(doubled)}
+    assert names == before
+    with Patcher() as patcher:
+        patch_globals(patcher, names, {id(torch.neg)})
+        assert names == before
+
+
+def test_a_module_that_changed_has_other_functions():
+    module = types.ModuleType("changing")
+    module.first = doubled
+    assert ids_of_functions(module) == {id(doubled)}
+
+    module.second = tripled
+    assert ids_of_functions(module) == {id(doubled), id(tripled)}
+    module.first = fxcore.wrap
+    assert ids_of_functions(module) == {id(fxcore.wrap), id(tripled)}
+    del module.second
+    assert ids_of_functions(module) == {id(fxcore.wrap)}
+
+
+@pytest.mark.parametrize("replaced", [("first",), ("first", "second"), ()])
+def test_the_functions_of_a_module_are_replaced_if_their_ids_are_given(replaced):
+    module = types.ModuleType("partly")
+    module.first, module.second = doubled, tripled
+    ids = {id(getattr(module, name)) for name in replaced}
+
+    with Patcher() as patcher:
+        patch_module(patcher, module, {*ids, id(torch.neg)})
+        found = [name for name in ("first", "second") if hasattr(getattr(module, name), "__wrapped__")]
+
+    assert tuple(found) == replaced
+    assert (module.first, module.second) == (doubled, tripled)

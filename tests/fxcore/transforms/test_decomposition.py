@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
@@ -285,8 +286,12 @@ def test_a_rule_for_an_operator_of_the_program_reads_its_tensors():
 
 @pytest.mark.parametrize(
     "rule",
-    [lambda x: aten.silu.default(x), lambda x: [aten.exp.default(x), NotImplemented][1]],
-    ids=["calls the same", "gives up after a call"],
+    [
+        lambda x: aten.silu.default(x),
+        lambda x: [aten.exp.default(x), NotImplemented][1],
+        lambda x: [aten.sym_size.int(x, 0), aten.silu.default(x)][1],
+    ],
+    ids=["calls the same", "gives up after a call", "asks for a size"],
 )
 def test_an_operator_that_its_rule_declines_stays_with_the_reason(rule):
     gm = with_metadata(lambda x: aten.silu.default(x), torch.randn(3))
@@ -346,3 +351,108 @@ def test_another_spelling_of_an_operator_with_a_rule_is_told(key, model, reason)
     report = Decompose({key: lambda x: x.clamp(min=0)})(fxcore.symbolic_trace(model)).report
 
     assert [str(each) for each in report.left] == [f"{reason} computes the same"]
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_rule_of_an_overload_comes_before_the_rule_of_all_overloads(in_order):
+    rules = {aten.silu.default: aten.exp.default, aten.silu: aten.neg.default}
+    gm = fxcore.symbolic_trace(lambda x: aten.silu.default(x))
+
+    made = Decompose(rules if in_order else dict(reversed(rules.items())))(gm).graph_module
+
+    assert "aten.exp.default" in made.code
+    assert "aten.neg.default" not in made.code
+
+
+def test_a_rule_may_have_other_effects_than_its_operator():
+    gm = fxcore.symbolic_trace(lambda x: torch.dropout(x, 0.5, True))
+
+    assert "dropout" not in Decompose({torch.dropout: lambda x, rate, train: x * 2})(gm).graph_module.code
+
+
+def test_operators_that_torch_builds_from_others_have_rules_if_they_are_named():
+    assert list(torch_rules(aten.layer_norm)) == [aten.layer_norm.default]
+    assert list(torch_rules(aten.layer_norm.default)) == [aten.layer_norm.default]
+    assert torch_rules(aten.mm) == {}
+
+
+def test_rules_of_operators_end_after_twenty_rounds():
+    gm = with_metadata(lambda x: aten.silu.default(x), torch.randn(3))
+
+    with pytest.raises(PassError, match=r"after 20 rounds rules still apply, for aten\.silu\.default: "):
+        DecomposeOperators({aten.silu.default: lambda x: aten.neg.default(aten.silu.default(x))})(gm)
+
+
+def test_one_input_with_metadata_is_enough():
+    gm = fxcore.symbolic_trace(lambda x: aten.silu.default(x))
+    next(iter(gm.graph.nodes)).meta["val"] = FakeTensorMode().from_tensor(torch.ones(3))
+
+    made = DecomposeOperators({aten.silu.default: lambda x: x * x.sigmoid()})(gm).graph_module
+
+    assert [str(node.target) for node in made.graph.nodes if node.op == "call_function"] == [
+        *("aten.sigmoid.default", "aten.mul.Tensor")
+    ]
+
+
+class AnyBatch(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def of_any_batch(function):
+    return interop.from_torch(exported_for_any_batch(AnyBatch(function), torch.randn(3, 4)))
+
+
+def test_a_choice_by_a_symbolic_size_is_noticed_if_the_first_value_has_metadata_without_symbols():
+    gm = of_any_batch(lambda x: (torch.zeros(2), aten.silu.default(x)))
+    gm.graph.lint()
+    first = next(iter(gm.graph.nodes))
+    with gm.graph.inserting_before(first):
+        gm.graph.placeholder("unused", default_value=None).meta["val"] = FakeTensorMode().from_tensor(torch.ones(3))
+    rules = {aten.silu.default: lambda x: x * x.sigmoid() if x.shape[0] > 9 else x / (1 + x.neg().exp())}
+
+    with pytest.raises(PassError, match="its rule goes on differently unless"):
+        DecomposeOperators(rules)(gm)
+
+
+def test_a_rule_gets_the_symbolic_sizes_that_its_operator_gets():
+    gm = of_any_batch(lambda x: aten.view.default(x, [x.shape[0] * 2, -1]))
+
+    made = DecomposeOperators({aten.view.default: aten._unsafe_view.default})(gm).graph_module
+
+    assert "aten._unsafe_view.default" in made.code
+    assert made(torch.ones(5, 4)).shape == (10, 2)
+
+
+def test_a_size_is_not_read_from_a_value_that_comes_later():
+    gm = of_any_batch(lambda x: (aten.silu.default(x), torch.cat([x, x])))
+
+    made = DecomposeOperators({aten.silu.default: lambda x: x.new_full((x.shape[0] * 2,), 1.0)})(gm).graph_module
+
+    made.graph.lint()
+    assert made(torch.ones(5, 4))[0].shape == (10,)
+
+
+def test_a_rule_that_computes_with_a_size_as_a_float_is_recorded():
+    gm = of_any_batch(lambda x: aten.silu.default(x))
+
+    made = DecomposeOperators({aten.silu.default: lambda x: x * torch.sym_float(x.shape[0])})(gm).graph_module
+
+    assert "sym_float" in made.code
+    assert made(torch.ones(5, 4)).sum() == 100
+
+
+def test_new_operators_have_the_source_of_the_operator_and_values_of_their_own():
+    gm = with_metadata(lambda x: aten.silu.default(x), torch.randn(3))
+    gm.graph.find_nodes(op="call_function", target=aten.silu.default)[0].meta.update(stack_trace="net.py:1")
+
+    made = DecomposeOperators({aten.silu.default: lambda x: aten.sum.default(x)})(gm).graph_module
+
+    new = next(node for node in made.graph.nodes if node.op == "call_function")
+    assert new.meta["stack_trace"] == "net.py:1"
+    assert "tensor_meta" not in new.meta
+    assert new.meta["val"].shape == ()

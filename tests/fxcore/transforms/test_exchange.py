@@ -190,3 +190,63 @@ def test_an_activation_of_a_number_or_by_keyword_stays():
 
     assert result.graph_module is gm
     assert dict(result.report.left) == {"relu": "its argument is no value of the graph"}
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "keywords", "is_moved"),
+    [
+        (torch.eye, (2,), {}, True),
+        (torch.rand, ((2, 2),), {}, True),
+        (torch.linspace, (0, 1, 2), {}, True),
+        (torch.hann_window, (2,), {}, True),
+        (torch.full, ((2,), 1), {}, False),
+        (torch.full, ((2,), 1.0), {}, True),
+        (torch.scalar_tensor, (2,), {"dtype": torch.float32}, True),
+        (torch.arange, (2,), {}, False),
+        (torch.randint, (0, 9, (2,)), {}, False),
+        (torch.randperm, (2,), {}, False),
+        (torch.zeros, (2,), {"dtype": torch.int32}, False),
+        (torch.zeros, (2,), {"dtype": torch.float16}, False),
+    ],
+)
+def test_a_new_tensor_moves_if_it_has_the_precision_of_the_graph(function, arguments, keywords, is_moved):
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(function, arguments, keywords))
+    gm = fxcore.GraphModule(nn.Module(), graph)
+
+    made = MoveTo(torch.float64)(gm).graph_module
+
+    assert made().dtype is (torch.float64 if is_moved else gm().dtype)
+
+
+def test_a_new_tensor_of_the_default_precision_stays_if_the_graph_has_another():
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(torch.zeros, (2,)))
+    gm = fxcore.GraphModule(nn.Module(), graph)
+
+    made = MoveTo(torch.float64, from_dtype=torch.float16)(gm).graph_module
+
+    assert made().dtype is torch.float32
+
+
+def test_a_move_to_a_precision_keeps_devices_and_a_move_to_a_device_keeps_precisions():
+    gm = fxcore.symbolic_trace(lambda x: x.to(torch.device("cpu"), torch.float32))
+
+    precise, elsewhere = MoveTo(torch.float64)(gm).graph_module, MoveTo(device="meta")(gm).graph_module
+
+    assert [node.args[1:] for node in precise.graph.find_nodes(op="call_method")] == [
+        (torch.device("cpu"), torch.float64)
+    ]
+    assert [node.args[1:] for node in elsewhere.graph.find_nodes(op="call_method")] == [
+        (torch.device("meta"), torch.float32)
+    ]
+
+
+def test_a_moved_node_forgets_its_value_and_keeps_its_other_metadata():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    for node in gm.graph.nodes:
+        node.meta.update(val=1, tensor_meta=2, stack_trace="net.py:1")
+
+    made = MoveTo(torch.float64)(gm).graph_module
+
+    assert [node.meta for node in made.graph.nodes] == [{"stack_trace": "net.py:1"}] * 3

@@ -98,3 +98,15 @@ def test_an_input_that_is_written_before_the_part_begins_is_as_of_the_beginning(
     assert torch.equal(part.inputs[0], torch.full((3,), 2.0))
     assert torch.equal(part.graph_module(*part.inputs), function(x))
     assert part.graph_module.training
+
+
+def test_an_input_that_the_part_writes_to_first_is_as_of_the_beginning():
+    def function(x):
+        y = torch.relu(x)
+        y.add_(1)
+        return y.sum()
+
+    part = extract_between(fxcore.symbolic_trace(function), ["relu"], ["add_"], torch.ones(3))
+
+    assert torch.equal(part.inputs[0], torch.ones(3))
+    assert torch.equal(part.expected, torch.full((3,), 2.0))

@@ -52,6 +52,35 @@ def test_dropout_by_position_goes_by_its_rate_and_mode(arguments, stays):
     assert ("dropout" in made.code) == stays
 
 
+@pytest.mark.parametrize(
+    ("function", "arguments", "keywords", "stays"),
+    [
+        (F.dropout, (), {}, True),
+        (F.dropout, (0.5,), {}, True),
+        (F.dropout, (0.0,), {}, False),
+        (F.dropout, (0.5, False), {}, False),
+        (F.dropout, (0.5, True, False), {}, True),
+        (F.dropout, (), {"p": 0.0}, False),
+        (F.dropout, (), {"training": False}, False),
+        (F.alpha_dropout, (0.5,), {}, False),
+        (F.alpha_dropout, (0.5, True), {}, True),
+        (F.alpha_dropout, (0.5,), {"training": True}, True),
+        (torch.dropout, (0.5,), {"train": False}, False),
+        (torch.dropout, (), {"p": 0.5, "train": True}, True),
+        (torch.dropout, (0.5, False), {}, False),
+        (torch.feature_dropout, (0.5, False), {}, False),
+        (torch.ops.aten.dropout.default, (0.5, True), {}, True),
+    ],
+)
+def test_a_function_for_dropout_goes_unless_it_drops(function, arguments, keywords, stays):
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(function, (graph.placeholder("x"), *arguments), keywords))
+
+    made = RemoveIdentities()(fxcore.GraphModule(nn.Module(), graph)).graph_module
+
+    assert ("dropout" in made.code) == stays
+
+
 @pytest.mark.parametrize("form", ["exported", "decomposed"])
 def test_dropout_of_an_exported_program_goes(form):
     program = torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.Dropout()).eval(), (torch.randn(3, 4),))

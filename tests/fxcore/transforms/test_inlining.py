@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
@@ -260,3 +262,21 @@ def test_a_module_that_cannot_be_one_call_holds_no_other_back():
 
     assert result.report.changed == ("1",)
     assert [each.name for each in result.report.left] == ["0"]
+
+
+def test_a_call_with_the_whole_tuple_of_an_inlined_submodule_reads_a_tuple():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            result = self.block(x)
+            return operator.mul(result, 2)[3], result[:1]
+
+    gm, x = with_calls(Twice()), torch.randn(2, 4)
+
+    made = Inline()(gm).graph_module
+
+    assert calls_of(made) == ["block.lin"]
+    torch.testing.assert_close(made(x), gm(x))

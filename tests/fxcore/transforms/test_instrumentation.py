@@ -72,7 +72,10 @@ def test_a_guard_names_module_and_source_line():
         ({"low": 0, "high": 1}, [0.5, 2.0], "lies between 0.5 and 2, not between 0 and 1"),
         ({"low": 0}, [-1, 2], "lies between -1 and 2, not between 0 and inf"),
         ({"low": 0, "high": 3}, [1, 2], ""),
+        ({"low": 1, "high": 2}, [1.0, 2.0], ""),
+        ({"high": 1}, [1.0, 2.0], "lies between 1 and 2, not between -inf and 1"),
         ({"high": 0}, [True, False], ""),
+        ({"low": 5, "high": 6}, [1 + 2j], ""),
     ],
 )
 def test_guards_refuse_what_they_are_told_to(options, value, words):

@@ -198,6 +198,8 @@ def test_a_value_that_would_be_computed_from_itself_stays():
         (lambda x, y: x + y, set()),
         (lambda x, y: (y, x), {(0, 1), (1, 0)}),
         (lambda x, y: x.view(-1).t(), {(0, 0)}),
+        (lambda x, y: torch.ops.aten.view.default(x, y), {(0, 0)}),
+        (lambda x, y: torch.broadcast_tensors(x, y), {(0, 0), (0, 1)}),
     ],
 )
 def test_results_share_memory_with_the_inputs_that_they_view_or_write(function, aliases):

@@ -305,3 +305,138 @@ class Scale:
 
 def test_a_target_without_a_name_is_told_as_python_shows_it():
     assert str(RewrittenCall("scale", "call_function", Scale())) == "scale (Scale())"
+
+
+def test_a_rule_for_a_path_is_not_tried_for_modules_at_other_paths():
+    path_rule = Rule(fxcore.symbolic_trace(nn.Sequential(nn.ReLU6())), lambda x: x.clamp(0, 6), name="path")
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.ReLU6(), nn.ReLU6(), nn.ReLU6()))
+
+    result = RuleSet([path_rule])(gm)
+
+    assert targets(result.graph_module) == ["clamp", "1", "2"]
+    assert result.report.statistics[0].tried == 1
+
+
+def test_a_rule_for_classes_of_modules_may_end_with_a_function():
+    gm = fxcore.symbolic_trace(chain)
+
+    rules = RuleSet([Rule(lambda x: torch.relu(torch.relu(x)), lambda x: torch.relu(x), match_modules="class")])
+
+    assert targets(rules(gm).graph_module).count("relu") == 1
+
+
+@pytest.mark.parametrize(("most_rounds", "words"), [(None, "after 20 rounds"), (1, "after 1 rounds")])
+def test_rules_that_apply_in_the_last_round_are_refused(most_rounds, words):
+    there = Rule(lambda x: torch.exp(x), lambda x: torch.pow(torch.e, x), name="there")
+    back = Rule(lambda x: torch.pow(torch.e, x), lambda x: torch.exp(x), name="back")
+    rules = RuleSet([there, back]) if most_rounds is None else RuleSet([there, back], most_rounds=most_rounds)
+
+    with pytest.raises(PassError, match=words):
+        rules(fxcore.symbolic_trace(lambda x: torch.exp(x)))
+
+
+def test_a_reader_that_went_with_a_tuple_is_not_tried():
+    halves = Rule(Calls("split"), lambda x, size, dim: (x[..., :size], x[..., size:]), changes_effects=True)
+    items = Rule(Calls(operator.getitem), operator.getitem, name="items")
+    gm = fxcore.symbolic_trace(lambda x: x.split(2, -1)[0])
+
+    report = RuleSet([halves, items])(gm).report
+
+    assert [each.rule for each in report.rewrites] == ["rule 0"]
+    assert report.statistics[1].tried == 1, "the new node in the second walk"
+
+
+def test_the_code_of_a_module_is_made_anew_after_the_walk():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(torch.relu(x)))
+
+    RuleSet([ONCE]).apply(gm)
+
+    assert gm.code.count("relu(") == 1
+
+
+def test_a_set_rewrites_until_no_rule_applies_unless_one_walk_is_asked_for():
+    first = Rule(lambda x: torch.exp(x), lambda x: torch.sin(x), name="first")
+    second = Rule(lambda x: torch.sin(x), lambda x: torch.cos(x), name="second")
+    once, more = [fxcore.symbolic_trace(lambda x: torch.exp(x)) for _ in range(2)]
+
+    RuleSet([first, second]).apply(once, once=True)
+    RuleSet([first, second]).apply(more)
+
+    assert (targets(once), targets(more)) == (["sin"], ["cos"])
+
+
+def test_a_call_of_a_module_with_hooks_stays():
+    model = nn.Sequential(nn.ReLU6())
+    model[0].register_forward_hook(lambda module, args, result: result + 1)
+
+    report = RuleSet([Rule(Calls(nn.ReLU6), lambda layer, x: x.clamp(0, 6))])(fxcore.symbolic_trace(model)).report
+
+    assert dict(report.left) == {"0": "it has hooks, which would no longer run"}
+
+
+@pytest.mark.parametrize("way", ["class", "path"])
+def test_a_module_of_the_pattern_stands_for_the_matched_module_in_the_replacement(way):
+    class Pattern(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return torch.relu(self.lin(x))
+
+    class Replacement(Pattern):
+        def forward(self, x):
+            return self.lin(x).clamp(min=0)
+
+    class Model(Pattern):
+        def __init__(self):
+            super().__init__()
+            self.other = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return torch.relu(self.other(torch.relu(self.lin(x))))
+
+    rule = Rule(fxcore.symbolic_trace(Pattern()), fxcore.symbolic_trace(Replacement()), match_modules=way)
+    gm = fxcore.symbolic_trace(Model())
+
+    made = RuleSet([rule])(gm).graph_module
+
+    assert targets(made) == ["lin", "clamp", "other", "clamp" if way == "class" else "relu"]
+    x = torch.randn(3, 2)
+    assert torch.equal(made(x), gm(x))
+
+
+@pytest.mark.parametrize("value", [3, (4, 5)])
+def test_a_constant_takes_the_place_of_a_call_whose_result_an_action_read(value):
+    def read(match):
+        match.record(torch.neg, match.node.args[0])
+        return value
+
+    gm = fxcore.symbolic_trace(lambda x: (torch.exp(x), x))
+
+    made = RuleSet([Rule(Calls(torch.exp), Action(read))])(gm).graph_module
+
+    assert targets(made) == []
+    assert made(1) == (value, 1)
+
+
+def test_hooks_hear_of_nodes_that_replace_nodes_and_not_of_constants():
+    gm, heard = fxcore.symbolic_trace(lambda x: torch.exp(torch.neg(x)).view(x.size(0))), []
+    numbers = Rule(Calls("size"), lambda x, dim: 4, changes_effects=True)
+    functions = Rule(Calls(torch.neg), lambda x: torch.sin(x))
+
+    with gm._set_replace_hook(lambda old, new, user: heard.append((old.name, new, user.name))):
+        RuleSet([numbers, functions]).apply(gm)
+
+    assert heard == [("neg", "sin", "exp")]
+    assert "view(4)" in gm.code
+
+
+def test_a_pattern_is_compared_with_its_numbers_unless_they_are_to_be_ignored():
+    gm = fxcore.symbolic_trace(lambda x: (x + 0, x + 5))
+    ignoring = Rule(lambda x: x + 0, lambda x: torch.neg(x), name="any", ignore_literals=True)
+
+    exact = RuleSet([Rule(lambda x: x + 0, lambda x: torch.neg(x), name="zero")])(gm).graph_module
+
+    assert sorted(targets(exact)) == ["add", "neg"]
+    assert targets(RuleSet([ignoring])(gm).graph_module) == ["neg", "neg"]

@@ -166,3 +166,29 @@ def test_the_call_of_a_fused_part_has_the_metadata_of_its_result():
 
     (call,) = gm.graph.find_nodes(op="call_module")
     assert call.meta["note"] == "kept"
+
+
+@pytest.mark.parametrize("place", [None, 3])
+def test_the_call_of_a_fused_part_goes_after_its_last_output_or_after_the_given_node(place):
+    gm = fxcore.symbolic_trace(lambda x: torch.neg(torch.relu(x)) + torch.relu(x).abs())
+    nodes = list(gm.graph.nodes)
+    fused, inputs, outputs = fuse_as_graphmodule(gm, [nodes[1]], "part")
+
+    insert_subgm(gm, fused, inputs, outputs, None if place is None else nodes[place])
+
+    names = [node.name for node in gm.graph.nodes]
+    assert names.index("part") == (2 if place is None else place + 1)
+
+
+@pytest.mark.parametrize("always_tuple", [False, True])
+def test_the_values_of_a_fused_part_have_the_metadata_of_the_old_ones(always_tuple):
+    gm = fxcore.symbolic_trace(lambda x: (torch.neg(torch.relu(x)), torch.abs(x)))
+    nodes = list(gm.graph.nodes)
+    nodes[2].meta.update(tag="of neg", val=2)
+    nodes[3].meta.update(tag="of abs", val=3)
+
+    fuse_by_partitions(gm, [dict.fromkeys(nodes[1:3])], always_return_tuple=always_tuple)
+
+    (read,) = [node for node in gm.graph.output_node().all_input_nodes if node.name != "abs_1"]
+    assert read.target == (operator.getitem if always_tuple else "fused_0")
+    assert read.meta["tag"] == "of neg"
