@@ -149,7 +149,7 @@ def layer_call(node: Any, gm: GraphModule, layers: tuple[type[nn.Module], ...] =
         return None
     is_transposed = names is _CONV_TRANSPOSED or bool(argument(node, names, "transposed", False))
     is_linear = len(names) == len(_LINEAR)
-    return LayerCall(node, None, names, weight, bias, is_linear, is_transposed, argument(node, names, "groups", 1) or 1)
+    return LayerCall(node, None, names, weight, bias, is_linear, is_transposed, argument(node, names, "groups") or 1)
 
 
 def norm_call(node: Node, gm: GraphModule) -> NormCall | None:

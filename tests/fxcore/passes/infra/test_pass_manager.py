@@ -59,6 +59,14 @@ def test_passes_run_again_until_nothing_changes(gm):
     assert not manager(gm).modified
 
 
+def test_passes_run_once_unless_more_steps_are_asked_for(gm):
+    runs = []
+
+    PassManager([lambda module: runs.append(1) or add_to_mul(module)])(gm)
+
+    assert len(runs) == 1
+
+
 def test_constraints_put_passes_in_order(gm):
     manager = PassManager([mul_to_div, add_to_mul], [this_before_that_pass_constraint(add_to_mul, mul_to_div)])
 

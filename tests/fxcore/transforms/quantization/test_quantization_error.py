@@ -44,6 +44,16 @@ def test_packed_weights_of_a_recurrent_layer_count():
     assert state_bytes(model) == 4 * state_bytes(quantized) - 3 * 4 * 2 * 4 * 32
 
 
+def test_scales_and_zero_points_of_channels_are_counted():
+    module = nn.Module()
+    by_channel = torch.quantize_per_channel(
+        torch.ones(3, 5), torch.ones(3).double(), torch.zeros(3).long(), 0, torch.qint8
+    )
+    module.register_buffer("by_channel", by_channel)
+
+    assert state_bytes(module) == 3 * 5 + 3 * (8 + 8)
+
+
 def images(seed):
     """Squares of four by four pixels, of which random weights tell more than of noise."""
     squares = torch.randn(32, 3, 16, 16, generator=torch.Generator().manual_seed(seed))

@@ -8,7 +8,7 @@ import torch.fx
 import torch.fx.passes.dialect.common.cse_pass as theirs
 
 import fxcore
-from fxcore.passes.dialect.common.cse_pass import CSEPass, get_CSE_banned_ops
+from fxcore.passes.dialect.common.cse_pass import CSEPass, get_CSE_banned_ops, inplace_ops, rand_ops
 from pytest_fxgraph import check_transform
 
 aten = torch.ops.aten
@@ -115,6 +115,7 @@ def test_nested_inputs_stay_nested_where_torch_fails():
 
 def test_the_banned_operators_are_those_of_torch():
     assert get_CSE_banned_ops() == theirs.get_CSE_banned_ops()
+    assert (inplace_ops, rand_ops) == (theirs.inplace_ops, theirs.rand_ops)
 
 
 def writes_between(x):
