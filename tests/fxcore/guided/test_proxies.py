@@ -393,11 +393,6 @@ def instance_of_a_number(batch):
     return batch.x * 2 if builtins.isinstance(batch.count, int) else batch.x
 
 
-def detached_past_the_functions(x):
-    with torch._C.DisableTorchFunctionSubclass():
-        return torch.ops.aten.detach.default(x) * 2
-
-
 def truth_of_chunks(x):
     return x * 2 if x.chunk(2) else x
 
@@ -480,7 +475,6 @@ class Named(dict):
         (of_a_class_of_numbers, (Batch(X),), ["type(batch.count) is int"], "batch getattr_2 mul output"),
         (a_result_of_a_class, (X,), [], "x add mul output"),
         (instance_of_a_number, (Batch(X),), ["type(batch.count) is int"], "batch getattr_2 mul output"),
-        (detached_past_the_functions, (X,), ["x.is_floating_point()"], "x detach mul output"),
         (truth_of_chunks, (X,), ["bool(x.chunk(2))"], "x mul output"),
         (
             tried_in_vain,
