@@ -428,6 +428,8 @@ class ExampleTracer(Tracer):
         starts: set[tuple[Any, type]] = {(function, type(self.root))}
         kinds: set[Any] = {type(module) for module in self.root.modules()}
         starts |= {(_forward_of(kind), kind) for kind in kinds}
+        for module in self.root.modules():
+            starts |= {(each, type(module)) for value in vars(module).values() for each in _functions_in(value)}
         return reachable_functions(starts)
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -472,6 +474,17 @@ class ExampleTracer(Tracer):
 def _forward_of(kind: Any) -> Any:
     """Return the forward of a class of modules. That of a scripted class can only be read without binding it."""
     return inspect.getattr_static(kind, "forward", None)
+
+
+def _functions_in(value: Any) -> Iterator[types.FunctionType]:
+    """Yield the functions that an attribute is or holds, those of bound methods and partial calls too."""
+    for part in dict.values(value) if isinstance(value, dict) else value if type(value) in (list, tuple) else (value,):
+        held = part
+        while isinstance(held, functools.partial):
+            held = held.func
+        held = held.__func__ if isinstance(held, types.MethodType) else held
+        if isinstance(held, types.FunctionType):
+            yield held
 
 
 def _caller_of(kind: str, target: Any, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -68,6 +68,8 @@ class OuterReads:
         self._written: set[tuple[int, str]] = set()
         self._objects: dict[int, WatchedObject] = {}  # by id
         self._holders: dict[int, Callable[[], Any]] = {}  # of watched objects and classes, by id
+        # What modules are called in messages, by id.
+        self._paths = {id(each): f"self.{path}".rstrip(".") for path, each in tracer.root.named_modules()}
         self._alive: list[Any] = []  # all with ids that are keys
         self._looked_at: set[types.FunctionType] = set()
         self._watched: dict[type, dict[str, Any]] = {}  # names to watch, each with the class attribute
@@ -117,6 +119,13 @@ class OuterReads:
                 self._look_at(held, depth + 1)
                 if isinstance(held, types.FunctionType) and not _is_of_library(held):
                     self._look_at_function(held)
+
+    def _look_at_other_model(self, model: nn.Module, text: str) -> None:
+        """Find the attributes of a model that functions of the traced code name, beside the traced model."""
+        for path, module in model.named_modules():
+            if id(module) not in self._paths:
+                self._paths[id(module)] = f"{text}.{path}".rstrip(".")
+                self._look_at(module, 1)
 
     def _hold(self, value: Any, names: Callable[[Any], Any]) -> bool:
         """Keep the holder of an object or a class; return False for a known one."""
@@ -176,6 +185,8 @@ class OuterReads:
     ) -> None:
         """Take values that cannot be watched as read by some code. The line is found when a value has changed."""
         for name, value in held.items():
+            if isinstance(value, nn.Module):
+                self._look_at_other_model(value, prefix + name)
             if isinstance(value, (types.ModuleType, *_NEVER_WATCHED)) or _is_code(value):
                 continue
             self._look_at(value, 1)
@@ -270,7 +281,7 @@ class OuterReads:
 
     def _text_of(self, holder: Any) -> str:
         if _is_module(holder):
-            return f"self.{(self._tracer.submodule_paths or {}).get(holder, '')}".rstrip(".")
+            return self._paths.get(id(holder), "self")
         if isinstance(holder, type):
             return holder.__qualname__
         return self._objects[id(holder)].text or type(holder).__qualname__

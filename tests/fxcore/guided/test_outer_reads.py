@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import enum
+import functools
 import gc
 import itertools
 import os
@@ -766,3 +767,72 @@ def test_tensors_and_functions_of_a_class_are_not_asked_and_its_numbers_are():
 
     assert texts_of(graph_module) == ["WithTensors.scale"]
     assert torch.equal(graph_module(X), X * 12)
+
+
+class Outside(nn.Module):
+    """A model beside the traced one."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor, self.layer = 2.0, nn.Linear(3, 3)
+        self.layer.factor = 3.0
+
+
+def factor_of(model):
+    def function(x):
+        return x * model.factor * model.layer.factor
+
+    return function
+
+
+class HoldsAFunction(Outside):
+    def __init__(self, hold):
+        super().__init__()
+        self.held = hold(self)
+
+    def bound(self, x):
+        return x * self.factor * self.layer.factor
+
+    def forward(self, x):
+        held = self.held
+        while isinstance(held, (list, dict)):
+            held = held[0]
+        return held(x)
+
+
+OUTSIDE = Outside()
+
+
+@pytest.mark.parametrize(
+    ("function", "model", "text"),
+    [
+        (lambda x: x * OUTSIDE.factor * OUTSIDE.layer.factor, OUTSIDE, "OUTSIDE"),
+        (factor_of(OUTSIDE), OUTSIDE, "function: model"),
+        (model_with(lambda self, x: self.called(x), called=factor_of(OUTSIDE)), OUTSIDE, "function: model"),
+        *(
+            (model, model, "self")
+            for model in map(
+                HoldsAFunction,
+                (
+                    factor_of,
+                    lambda model: model.bound,
+                    lambda model: [factor_of(model)],
+                    lambda model: {0: model.bound},
+                    lambda model: functools.partial(functools.partial(model.bound)),
+                ),
+            )
+        ),
+    ],
+)
+def test_attributes_of_models_that_a_held_function_reads_are_asked_again(function, model, text):
+    graph_module = traced(function)
+    own = [each for each in texts_of(graph_module) if "factor" in each]
+    assert sorted(own) == [f"{text}.factor", f"{text}.layer.factor"]
+
+    model.layer.factor = 5.0
+    try:
+        with pytest.raises(GuardError, match=r"layer\.factor: it is 5\.0, and was 3\.0"):
+            graph_module(X)
+    finally:
+        model.layer.factor = 3.0
+    assert torch.equal(graph_module(X), function(X))
