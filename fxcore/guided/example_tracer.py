@@ -52,10 +52,11 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_frame, user_line
 from fxcore.tracing.code_facts import Reached, facts_of_code, reachable_functions
 from fxcore.tracing.imports import imports_unpatched
-from fxcore.tracing.placeholders import name_of
+from fxcore.tracing.placeholders import callable_behind, name_of
 from fxcore.tracing.recorder import SymbolicValue
 from fxcore.uninitialized import refuse_uninitialized
 
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
 _OF_ONE_TRACE = (
     *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
@@ -403,7 +404,7 @@ class ExampleTracer(Tracer):
         self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
-        self.outer_reads = OuterReads(self, functions, getattr(function, "__self__", None))
+        self.outer_reads = OuterReads(self, functions, callable_behind(function))
         # The checks of a graph that is traced again catch errors to refuse the call.
         traced = [each.__code__ for each in functions if not is_check(each)]
         self._caught_calls = CaughtCalls(traced)
@@ -425,11 +426,13 @@ class ExampleTracer(Tracer):
 
     def _traced_functions(self, function: types.FunctionType) -> list[Reached]:
         """Return the functions of the user that the trace may run."""
-        starts: set[tuple[Any, type]] = {(function, type(self.root))}
         kinds: set[Any] = {type(module) for module in self.root.modules()}
-        starts |= {(_forward_of(kind), kind) for kind in kinds}
+        starts: list[tuple[Any, type]] = [(function, type(self.root)), *((_forward_of(kind), kind) for kind in kinds)]
+        if (behind := callable_behind(function)) is not None:
+            is_method = isinstance(behind, types.MethodType)
+            starts.append((behind, type(behind.__self__)) if is_method else (type(behind).__call__, type(behind)))
         for module in self.root.modules():
-            starts |= {(each, type(module)) for value in vars(module).values() for each in _functions_in(value)}
+            starts += [(each, type(module)) for each in _functions_held_by(module)]
         return reachable_functions(starts)
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -476,15 +479,11 @@ def _forward_of(kind: Any) -> Any:
     return inspect.getattr_static(kind, "forward", None)
 
 
-def _functions_in(value: Any) -> Iterator[types.FunctionType]:
-    """Yield the functions that an attribute is or holds, those of bound methods and partial calls too."""
-    for part in dict.values(value) if isinstance(value, dict) else value if type(value) in (list, tuple) else (value,):
-        held = part
-        while isinstance(held, functools.partial):
-            held = held.func
-        held = held.__func__ if isinstance(held, types.MethodType) else held
-        if isinstance(held, types.FunctionType):
-            yield held
+def _functions_held_by(module: torch.nn.Module) -> Iterator[Any]:
+    """Yield the functions, bound methods and partial calls that a module has as attributes or in containers."""
+    for value in vars(module).values():
+        parts = dict.values(value) if isinstance(value, dict) else value if type(value) in (list, tuple) else (value,)
+        yield from (each for each in parts if isinstance(each, _FUNCTIONS))
 
 
 def _caller_of(kind: str, target: Any, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -190,8 +190,10 @@ def _training(module: nn.Module) -> Any:
     # A scripted module has it elsewhere.
     value = attributes["training"] if "training" in attributes else module.__getattr__("training")
     tracer = _asking_tracer(sys._getframe(1), value)
-    if tracer is not None:
+    if tracer is not None and module in (tracer.submodule_paths or ()):
         tracer.answers.note_training(module, value)
+    elif tracer is not None:
+        tracer.outer_reads.note_training(module, value, sys._getframe(1))
     return value
 
 

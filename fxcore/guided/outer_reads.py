@@ -54,6 +54,7 @@ _OF_HASATTR = ("_asked", "asks_for_attribute")  # functions of fxcore that stand
 _MOST_OBJECTS = 1000
 _MOST_ITEMS = 200
 _DEEPEST = 8  # objects and containers inside of each other
+_HOLD_OTHERS = (nn.Module, types.MethodType, functools.partial)
 _NEVER_WATCHED = (torch.Tensor, nn.Module, torch.Generator, ExampleProxy)
 
 
@@ -88,14 +89,26 @@ class OuterReads:
 
     # Places to look at, before the trace.
 
-    def _look_at(self, value: Any, depth: int = 0) -> None:
+    def _look_at(self, value: Any, depth: int = 0, text: str = "") -> None:
         """Find the attributes of a module or an object that can be watched, and the objects that it holds."""
         kind: Any = type(value)
         if isinstance(value, (list, tuple, dict)):
-            for part in itertools.islice(dict.values(value) if isinstance(value, dict) else value, _MOST_ITEMS):
-                self._look_at(part, depth + 1)
+            items: Any = dict.items(value) if isinstance(value, dict) else enumerate(value)
+            for key, part in itertools.islice(items, _MOST_ITEMS):
+                self._look_at(part, depth + 1, f"{text}[{key!r}]")
+            return
+        if isinstance(value, functools.partial):
+            self._look_at(value.func, depth, text)
+            self._look_at(value.args, depth, f"{getattr(value.func, '__name__', text)}: args")
+            self._look_at(value.keywords, depth, f"{getattr(value.func, '__name__', text)}: keywords")
+            return
+        if isinstance(value, types.MethodType):
+            self._look_at(value.__self__, depth, text)
             return
         is_module = isinstance(value, nn.Module)
+        if is_module and id(value) not in self._paths:
+            self._look_at_other_model(value, depth, text or kind.__name__)
+            return
         if not (is_module or is_watched_class(kind)) or isinstance(value, (GraphModule, torch.jit.ScriptModule)):
             return
         if depth > _DEEPEST or (not is_module and len(self._objects) > _MOST_OBJECTS):
@@ -114,18 +127,20 @@ class OuterReads:
                 self._look_at_class(each)
         for name in names:
             held = attributes.get(name, MISSING)
-            if not isinstance(held, _NEVER_WATCHED):
+            if isinstance(held, nn.Module):
+                self._look_at(held, depth + 1, f"{text or self._text_of(value)}.{name}")
+            elif not isinstance(held, _NEVER_WATCHED):
                 self._watch(kind, name)
-                self._look_at(held, depth + 1)
+                self._look_at(held, depth + 1, f"{text or self._text_of(value)}.{name}")
                 if isinstance(held, types.FunctionType) and not _is_of_library(held):
                     self._look_at_function(held)
 
-    def _look_at_other_model(self, model: nn.Module, text: str) -> None:
-        """Find the attributes of a model that functions of the traced code name, beside the traced model."""
+    def _look_at_other_model(self, model: nn.Module, depth: int, text: str) -> None:
+        """Find the attributes of a model beside the traced one."""
         for path, module in model.named_modules():
             if id(module) not in self._paths:
                 self._paths[id(module)] = f"{text}.{path}".rstrip(".")
-                self._look_at(module, 1)
+                self._look_at(module, depth)
 
     def _hold(self, value: Any, names: Callable[[Any], Any]) -> bool:
         """Keep the holder of an object or a class; return False for a known one."""
@@ -185,11 +200,11 @@ class OuterReads:
     ) -> None:
         """Take values that cannot be watched as read by some code. The line is found when a value has changed."""
         for name, value in held.items():
-            if isinstance(value, nn.Module):
-                self._look_at_other_model(value, prefix + name)
+            if isinstance(value, _HOLD_OTHERS):
+                self._look_at(value, 1, prefix + name)
             if isinstance(value, (types.ModuleType, *_NEVER_WATCHED)) or _is_code(value):
                 continue
-            self._look_at(value, 1)
+            self._look_at(value, 1, prefix + name)
             if (key := (id(holder.args[0]), name)) in self._values:
                 self._values[key].codes.append(code)
             else:
@@ -259,6 +274,10 @@ class OuterReads:
     def note_write(self, holder: Any, name: str) -> None:
         """Note that the traced code writes an attribute. A later read gives no value from outside."""
         self._written.add((id(holder), name))
+
+    def note_training(self, module: nn.Module, value: bool, frame: types.FrameType) -> None:
+        """Note that the traced code reads the mode of a module; the modes of the traced model are other guards."""
+        self._note(module, "training", value, frame)
 
     def note_flag(self, owner: Any, text: str, name: str, value: Any, frame: types.FrameType) -> None:
         """Note that the traced code reads a flag of a backend of torch."""

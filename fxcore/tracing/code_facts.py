@@ -8,7 +8,7 @@ import inspect
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from fxcore.tracing.call_site import NO_STEPS, instructions_from
@@ -142,7 +142,11 @@ def reachable_functions(starts: Iterable[tuple[FunctionType, type | None]]) -> l
 
 
 def _unwrapped(function: Any) -> tuple[FunctionType, ...]:
-    """Return a function and the function that it decorates."""
+    """Return a function, that of a bound method or a partial call, and the function that it decorates."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, MethodType):
+        function = function.__func__
     if not isinstance(function, FunctionType):
         function = inspect.unwrap(function) if hasattr(function, "__wrapped__") else None
     if not isinstance(function, FunctionType):

@@ -92,6 +92,11 @@ def function_calling(root: Any) -> FunctionType:
     return function
 
 
+def callable_behind(function: FunctionType) -> Any:
+    """Return the callable of another kind that a function calls for the trace; None for a function of the user."""
+    return function.__globals__.get("__target")
+
+
 def _as_function(target: Any) -> FunctionType:
     """Return a function that calls `target`, a callable of another kind, and has its parameters."""
     try:

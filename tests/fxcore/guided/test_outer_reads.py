@@ -10,6 +10,7 @@ import gc
 import itertools
 import os
 import pickle
+import re
 import sys
 import threading
 import types
@@ -836,3 +837,78 @@ def test_attributes_of_models_that_a_held_function_reads_are_asked_again(functio
     finally:
         model.layer.factor = 3.0
     assert torch.equal(graph_module(X), function(X))
+
+
+class Calls(Held):
+    def __call__(self, x):
+        return self.run(x)
+
+    def run(self, x):
+        return x * self.model.layer.factor
+
+
+def times(model, x):
+    return x * model.layer.factor
+
+
+class HoldsAModel(nn.Module):
+    def __init__(self, place):
+        super().__init__()
+        self.held = Held(model=place) if place is not None else None
+
+    def forward(self, x):
+        return times(self.held.model, x)
+
+
+MODELS, BY_NAME, HELD = [Outside()], {"one": Outside()}, Held(model=Outside())
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda model: lambda x: times(model, x), "<lambda>: model"),
+        (lambda model: functools.partial(times, model), "times: args[0]"),
+        (lambda model: Calls(model=model), "Calls.model"),
+        (lambda model: Calls(model=model).run, "Calls.model"),
+        (HoldsAModel, "self.held.model"),
+    ],
+)
+def test_models_in_other_places_are_asked_again(make, text):
+    model = Outside()
+    function = make(model)
+    graph_module = traced(function)
+
+    model.layer.factor = 5.0
+    with pytest.raises(GuardError, match=rf"{re.escape(text)}\.layer\.factor: it is 5\.0, and was 3\.0"):
+        graph_module(X)
+    model.layer.factor = 3.0
+    assert torch.equal(graph_module(X), function(X))
+
+
+@pytest.mark.parametrize(
+    ("function", "model", "text"),
+    [
+        (lambda x: x * MODELS[0].factor, MODELS[0], "MODELS[0].factor"),
+        (lambda x: x * BY_NAME["one"].factor, BY_NAME["one"], "BY_NAME['one'].factor"),
+        (lambda x: x * HELD.model.factor, HELD.model, "HELD.model.factor"),
+    ],
+)
+def test_a_model_in_a_global_is_named_by_its_place(function, model, text):
+    graph_module = traced(function)
+
+    model.factor = 4.0
+    try:
+        with pytest.raises(GuardError, match=rf"{re.escape(text)}: it is 4\.0, and was 2\.0"):
+            graph_module(X)
+    finally:
+        model.factor = 2.0
+
+
+def test_the_mode_of_another_model_is_asked_again():
+    model = Outside()
+    graph_module = traced(lambda x: x * 2 if model.layer.training else x)
+    assert torch.equal(graph_module(X), X * 2)
+
+    model.eval()
+    with pytest.raises(GuardError, match=r"model\.layer\.training: it is False, and was True"):
+        graph_module(X)
