@@ -92,10 +92,12 @@ class OuterReads:
     def _look_at(self, value: Any, depth: int = 0, text: str = "") -> None:
         """Find the attributes of a module or an object that can be watched, and the objects that it holds."""
         kind: Any = type(value)
+        if depth > _DEEPEST:
+            return
         if isinstance(value, (list, tuple, dict)):
             items: Any = dict.items(value) if isinstance(value, dict) else enumerate(value)
             for key, part in itertools.islice(items, _MOST_ITEMS):
-                self._look_at(part, depth + 1, f"{text}[{key!r}]")
+                self._look_at(part, depth + 1, f"{text}[{key!r}]" if type(key) in (int, str) else text)
             return
         if isinstance(value, functools.partial):
             self._look_at(value.func, depth, text)
@@ -111,7 +113,7 @@ class OuterReads:
             return
         if not (is_module or is_watched_class(kind)) or isinstance(value, (GraphModule, torch.jit.ScriptModule)):
             return
-        if depth > _DEEPEST or (not is_module and len(self._objects) > _MOST_OBJECTS):
+        if not is_module and len(self._objects) > _MOST_OBJECTS:
             return
         if not self._hold(value, names_of if hasattr(value, "__dict__") else Attributes):
             return

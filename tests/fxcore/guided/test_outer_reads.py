@@ -912,3 +912,22 @@ def test_the_mode_of_another_model_is_asked_again():
     model.eval()
     with pytest.raises(GuardError, match=r"model\.layer\.training: it is False, and was True"):
         graph_module(X)
+
+
+class NoText:
+    """A key whose text nobody may ask for."""
+
+    def __repr__(self):
+        raise AssertionError
+
+
+def test_containers_in_themselves_and_keys_without_text_are_taken_as_they_are():
+    inside, by_object = [2.0], {NoText(): Held(scale=2.0)}
+    inside.append(inside)
+
+    graph_module = traced(lambda x: x * inside[0] * next(iter(by_object.values())).scale)
+
+    assert torch.equal(graph_module(X), X * 4)
+    next(iter(by_object.values())).scale = 3.0
+    with pytest.raises(GuardError, match=r"Held\.scale: it is 3\.0, and was 2\.0"):
+        graph_module(X)
