@@ -711,7 +711,7 @@ vars(SETTINGS_MODULE).update(SCALE=5.0, UNREAD=6.0)
         (lambda x: x * CONSTANTS.through_a_property, ["CONSTANTS", "CONSTANTS.scale", "Constants.scale"]),
         (lambda x: x * Constants.scale, ["Constants.scale"]),
         (defaulted, ["defaulted.__defaults__", "defaulted.__kwdefaults__"]),
-        ((lambda operation, scale: lambda x: operation(x) * scale)(torch.neg, 2.0), ["<lambda>: scale"]),
+        ((lambda operation, scale: lambda x: operation(x) * scale)(nn.functional.relu, 2.0), ["<lambda>: scale"]),
         (enclosing(2.0, Held(scale=3.0)), ["inner: held", "inner: held.scale", "inner: scale"]),
         (lambda x: x * SETTINGS_MODULE.SCALE, ["SETTINGS_MODULE.SCALE"]),
         (lambda x: x * torch.pi, []),
