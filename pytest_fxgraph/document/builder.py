@@ -141,7 +141,7 @@ class _DocumentBuilder:
             _check_metadata(self._options.meta, document, self._nodes)
             if not self._has_chosen_names(document):
                 document = with_origins_of_names(document, self._graphs, self._nodes)
-            return canonical_symbols(document)
+            return canonical_symbols(document) if document.symbols else document
         finally:
             del self._effects
             self._texts.references.clear()
@@ -167,23 +167,25 @@ class _DocumentBuilder:
                 self._attribute(node.target)
                 state.add_attribute(node.target, bool(node.meta.get("is_constant")), node.users)
         for each in called:
-            if each.graph is None and not is_delegate(each.module):
+            if each.graph is None and (each.traits.is_layer or not is_delegate(each.module)):
                 state.add_module(each.path, each.module)
         nodes = tuple(self._records())
+        # The golden of a plain trace enters four files fewer for this, for the layers below and for the symbols above.
+        is_captured = bool(getattr(self._module, "meta", None))  # captures and exported programs leave notes there
         return GraphDocument(
             nodes=nodes,
             modules=tuple(self._module_records()),
             state=_by_block(state.records(lambda: _changed_paths(self._graph, nodes))),
             torch_version=str(torch.__version__),
-            notes=tuple(self._notes(nodes)),
-            places=places_of_notes(self._module),
+            notes=tuple(self._notes(nodes, is_captured)),
+            places=places_of_notes(self._module) if is_captured else {},
         )
 
-    def _notes(self, nodes: Sequence[NodeRecord]) -> Iterator[str]:
+    def _notes(self, nodes: Sequence[NodeRecord], is_captured: bool) -> Iterator[str]:
         yield from structure_notes(self._graph, self._texts.text)
-        yield from range_notes(self._module, nodes)
+        yield from range_notes(self._module, nodes) if is_captured else ()
         yield from _specialisation_notes(self._graph, self._nodes)
-        yield from capture_notes(self._module)
+        yield from capture_notes(self._module) if is_captured else ()
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
@@ -312,8 +314,10 @@ class _DocumentBuilder:
             if path not in called:
                 module = self._attribute(path)
                 if op == "call_module" or isinstance(module, torch.nn.Module):
-                    graph = self._document_of(path, module)
-                    called[path] = CalledModule(path, module, traits_of(type(module)), graph)
+                    traits = traits_of(type(module))
+                    is_layer = traits.is_layer and "graph" not in module.__dict__  # the ordinary case
+                    graph = None if is_layer else self._document_of(path, module)
+                    called[path] = CalledModule(path, module, traits, graph)
         return called
 
     def _document_of(self, path: str, module: Any) -> GraphDocument | None:
@@ -355,7 +359,7 @@ class _DocumentBuilder:
         first_paths: dict[int, str] = {}
         for path, module, traits, graph in self._called.values():
             first = first_paths.setdefault(id(module), path)
-            if graph is not None or is_delegate(module):
+            if graph is not None or (not traits.is_layer and is_delegate(module)):
                 records[path] = self._graph_record(path, module, first, graph)
                 continue
             if path not in records:
