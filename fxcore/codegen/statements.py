@@ -36,8 +36,8 @@ _REPR_IS_SOURCE = frozenset({int, float, bool, str, type(None), torch.dtype, byt
 def _complex_source(number: complex) -> str:
     """Return the source of a number. `repr` writes `infj`, a name, and loses the sign of a zero (-1j is -0-1j)."""
     real, imag = number.real, number.imag
-    is_negative = math.copysign(1, imag) == -1
-    loses_sign = (real == 0 and (is_negative or math.copysign(1, real) == -1)) or (imag == 0 and is_negative)
+    is_negative = math.copysign(1, imag) < 0
+    loses_sign = (real == 0 and (is_negative or math.copysign(1, real) < 0)) or (imag == 0 and is_negative)
     if math.isfinite(real) and math.isfinite(imag) and not loses_sign:
         return repr(number)
     return f"complex({real!r}, {imag!r})"

@@ -155,8 +155,8 @@ class Answers:
 
     def note_training(self, module: Any, value: bool) -> None:
         """Note that Python knows whether a module is in train mode."""
-        path = (self._tracer.submodule_paths or {}).get(module)
-        if path is not None and path not in self._training:
+        path = self._tracer.submodule_paths[module]
+        if path not in self._training:
             self._training[path] = (value, self._guard("", value, False))
 
     def become_guards(self, graph: Graph, outer: OuterValues | None) -> None:

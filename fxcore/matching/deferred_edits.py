@@ -68,7 +68,7 @@ class DeferredEdits:
         hooks = self._has_listeners and getattr(self._graph.owning_module, "_replace_hooks", None)
         # Another input of a reader may have been replaced since the list was made.
         # Mostly there is one reader. Without such questions, replacing n/2 matches takes 1.2 times as long.
-        for reader in sorted(readers, key=self._time_joined) if readers[1:] else readers:
+        for reader in sorted(readers, key=self._time_joined) if len(readers) > 1 else readers:
             if reader in dead:
                 continue
             if hooks:
@@ -160,7 +160,7 @@ class DeferredEdits:
                 readers += [reader for reader in current.users if reader not in dead]
                 pending += self._replaced_by.get(current, ())
             readers = list(dict.fromkeys(readers))
-        return sorted(readers, key=self._time_joined) if readers[1:] else readers
+        return sorted(readers, key=self._time_joined) if len(readers) > 1 else readers
 
     def _time_joined(self, reader: Node) -> int:
         return self._joined.get(reader, 0)

@@ -141,12 +141,16 @@ def reachable_functions(starts: Iterable[tuple[FunctionType, type | None]]) -> l
     return list(found.values())
 
 
+def function_behind(target: Any) -> Any:
+    """Return what a bound method or a partial call calls in the end, and any other callable as it is."""
+    while isinstance(target, (functools.partial, MethodType)):
+        target = target.func if isinstance(target, functools.partial) else target.__func__
+    return target
+
+
 def _unwrapped(function: Any) -> tuple[FunctionType, ...]:
     """Return a function, that of a bound method or a partial call, and the function that it decorates."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if isinstance(function, MethodType):
-        function = function.__func__
+    function = function_behind(function)
     if not isinstance(function, FunctionType):
         function = inspect.unwrap(function) if hasattr(function, "__wrapped__") else None
     if not isinstance(function, FunctionType):

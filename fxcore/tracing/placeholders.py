@@ -18,6 +18,7 @@ from fxcore._pytree import spec_children
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.tracing.call_site import user_stacklevel
+from fxcore.tracing.code_facts import function_behind
 from fxcore.tracing.recorder import CONSTANT_TYPES, Recorder, SymbolicValue
 
 # The file name of functions that are generated here, to call objects that are no functions.
@@ -45,10 +46,7 @@ def user_code_of(root: Any, function: FunctionType) -> CodeType:
     """Return the code that the user wrote: the code of `function`, or of the object that it calls or decorates."""
     target: Any = function
     if function.__code__.co_filename == _ADAPTER:
-        target = root
-        while isinstance(target, (functools.partial, MethodType)):
-            target = target.func if isinstance(target, functools.partial) else target.__func__
-        target = inspect.unwrap(target)  # a cached function
+        target = inspect.unwrap(function_behind(root))  # a cached function
         if not isinstance(target, FunctionType):
             target = getattr(type(target), "forward" if isinstance(target, nn.Module) else "__call__", function)
     target = inspect.unwrap(target)

@@ -99,12 +99,14 @@ class _Recorder(Interpreter):
     def __init__(self, gm: GraphModule, inputs: list[Node], outputs: list[Node], begin: Node) -> None:
         super().__init__(gm)
         self._inputs, self._outputs, self._begin = inputs, outputs, begin
+        self._has_begun = False
         self.values: dict[Node, Any] = {}
 
     def run_node(self, n: Node) -> Any:
         if n is self._begin:
+            self._has_begun = True
             self.values.update({each: copied_example(self.env[each]) for each in self._inputs if each in self.env})
         value = super().run_node(n)
-        if n in self._outputs or n in self._inputs:
+        if n in self._outputs or (self._has_begun and n in self._inputs):
             self.values[n] = copied_example(value)
         return value

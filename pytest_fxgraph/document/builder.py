@@ -170,7 +170,7 @@ class _DocumentBuilder:
             if each.graph is None and (each.traits.is_layer or not is_delegate(each.module)):
                 state.add_module(each.path, each.module)
         nodes = tuple(self._records())
-        # The golden of a plain trace enters four files fewer for this, for the layers below and for the symbols above.
+        # The golden of a plain trace enters three files fewer for this, for the layers below and for the symbols above.
         is_captured = bool(getattr(self._module, "meta", None))  # captures and exported programs leave notes there
         return GraphDocument(
             nodes=nodes,
