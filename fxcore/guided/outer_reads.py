@@ -129,13 +129,11 @@ class OuterReads:
                 self._look_at_class(each)
         for name in names:
             held = attributes.get(name, MISSING)
-            if isinstance(held, nn.Module):
-                self._look_at(held, depth + 1, f"{text or self._text_of(value)}.{name}")
-            elif not isinstance(held, _NEVER_WATCHED):
+            if not isinstance(held, _NEVER_WATCHED):
                 self._watch(kind, name)
-                self._look_at(held, depth + 1, f"{text or self._text_of(value)}.{name}")
-                if isinstance(held, types.FunctionType) and not _is_of_library(held):
-                    self._look_at_function(held)
+            self._look_at(held, depth + 1, f"{text or self._text_of(value)}.{name}")
+            if isinstance(held, types.FunctionType) and not _is_of_library(held):
+                self._look_at_function(held)
 
     def _look_at_other_model(self, model: nn.Module, depth: int, text: str) -> None:
         """Find the attributes of a model beside the traced one."""
@@ -232,7 +230,9 @@ class OuterReads:
         with Patcher() as patcher:
             for kind, names in self._watched.items():
                 patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
-            patcher.replace(os._Environ, "__getitem__", _noting_environment)
+            for environment in (os.environ, getattr(os, "environb", None)):
+                if isinstance(environment, os._Environ):  # its class: Python 3.13 calls an old `[]` after 500 traces
+                    patcher.replace(vars(environment), "encodekey", _noting_environment)
             for name in _LISTS_OF_TENSORS:
                 patcher.replace(nn.Module, name, _noting_tensors)
             yield
@@ -294,11 +294,10 @@ class OuterReads:
             found = TensorFacts(owner).get(key[1], MISSING)
             self._add(key, holder, f"{self._text_of(owner)}.{key[1]}", found, frame.f_code, frame.f_lineno)
 
-    def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:
-        """Note that the traced code reads a variable of the environment; MISSING for a missing one."""
-        value = value if value is MISSING else os.environ.decodevalue(value)
+    def note_environment(self, name: str, frame: types.FrameType) -> None:
+        """Note that the traced code reads a variable of the environment, which can be missing."""
         key, holder = (id(os.environ), name), functools.partial(given, os.environ)
-        self._add(key, holder, f"os.environ[{name!r}]", value, frame.f_code, frame.f_lineno)
+        self._add(key, holder, f"os.environ[{name!r}]", os.environ.get(name, MISSING), frame.f_code, frame.f_lineno)
 
     def _text_of(self, holder: Any) -> str:
         if _is_module(holder):
@@ -411,16 +410,15 @@ def _running_reads(frame: types.FrameType) -> OuterReads | None:
     return None if reads.is_noting else reads
 
 
-def _read_variable(tracer: Any, original: Callable[..., Any], environment: Any, key: Any) -> Any:
+def _read_variable(tracer: Any, original: Callable[..., Any], key: Any) -> Any:
     frame: Any = sys._getframe(2)  # behind the replacement
-    while frame.f_back is not None and not is_user_file(frame.f_code.co_filename):
-        if is_library_file(frame.f_code.co_filename):
-            return original(environment, key)  # torch's own question
+    is_read = frame.f_code is os._Environ.__getitem__.__code__  # else a write
+    while frame.f_back is not None and not (is_user_file(file := frame.f_code.co_filename) or is_library_file(file)):
         frame = frame.f_back
-    reads = _running_reads(frame)
+    reads = _running_reads(frame) if is_read else None  # none for torch's own question
     if reads is not None:
-        reads.note_environment(key, environment._data.get(environment.encodekey(key), MISSING), frame)
-    return original(environment, key)
+        reads.note_environment(os.fsdecode(key), frame)
+    return original(key)
 
 
 _noting_environment = functools.cache(handled_by(_read_variable))

@@ -269,6 +269,42 @@ def test_variables_of_the_environment_are_asked(monkeypatch):
     assert "os.environ['FXCORE_TEST_SWITCH']: it is 'on', and was missing; read at " in message_of(graph_module)
 
 
+@pytest.mark.skipif(not os.supports_bytes_environ, reason="the environment has no bytes here")
+def test_variables_of_the_environment_are_asked_in_bytes(monkeypatch):
+    monkeypatch.setenv("FXCORE_TEST_SWITCH", "on")
+    graph_module = traced(lambda x: x + 1 if os.environb.get(b"FXCORE_TEST_SWITCH") else x)
+
+    monkeypatch.delenv("FXCORE_TEST_SWITCH")
+
+    assert "os.environ['FXCORE_TEST_SWITCH']: it is missing, and was 'on'; read at " in message_of(graph_module)
+
+
+def test_a_dict_can_stand_in_for_the_environment(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"FXCORE_TEST_SWITCH": "on"})
+
+    assert traced(lambda x: x + len(os.environ))(X).equal(X + 1)
+
+
+def test_variables_are_written_and_deleted_by_a_model(monkeypatch):
+    monkeypatch.setenv("FXCORE_TEST_SWITCH", "on")
+
+    def switched(x):
+        os.environ["FXCORE_TEST_SWITCH"] = "off"
+        del os.environ["FXCORE_TEST_SWITCH"]
+        return x + 1
+
+    assert traced(switched)(X).equal(X + 1)
+
+
+def test_the_class_of_the_environment_stays_as_it_is_in_a_trace():
+    # Python 3.13 calls the old `[]` of a class whose methods were replaced 1000 times.
+    before = vars(type(os.environ))["__getitem__"]
+
+    graph_module = traced(lambda x: x + int(vars(type(os.environ))["__getitem__"] is before))
+
+    assert graph_module(X).equal(X + 1)
+
+
 def test_the_classes_are_as_they_were_after_a_trace():
     class Base(nn.Module):
         scale = 2.0
