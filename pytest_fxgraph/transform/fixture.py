@@ -151,11 +151,11 @@ class _TransformRun:
             # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
             for mode in self.modes:
                 results.append(self.in_mode(subject, mode))
-            if not self.check.allow_vacuous:
-                self._refuse_vacuous(results)
-        # Both graphs go back to the model's own mode, because a test may look at them side by side.
-        for graph in (results[0].before, results[0].after):
+        # The graphs go back to the model's own mode, because this check and a test compare them.
+        for graph in [graph for result in results for graph in (result.before, result.after)]:
             follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")
+        if not self.check.allow_vacuous:
+            self._refuse_vacuous(results)
         return results[0]
 
     def _refuse_vacuous(self, results: list[TransformResult]) -> None:

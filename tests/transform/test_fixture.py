@@ -78,6 +78,9 @@ def test_every_kind_of_transform_is_applied(transform):
     "subject",
     [
         ConvBnRelu,
+        lambda: nn.Sequential(nn.Sequential(ConvBnRelu())),
+        lambda: nn.Sequential(nn.Sequential(ConvBnRelu())).eval(),
+        lambda: fxcore.symbolic_trace(nn.Sequential(ConvBnRelu()).eval()),
         lambda: fxcore.symbolic_trace(ConvBnRelu()),
         lambda: torch.fx.symbolic_trace(ConvBnRelu()),
         lambda: torch.export.export(ConvBnRelu().eval(), (image(),)),
