@@ -90,30 +90,29 @@ class OuterReads:
     # Places to look at, before the trace.
 
     def _look_at(self, value: Any, depth: int = 0, text: str = "") -> None:
-        """Find the attributes of a module or an object that can be watched, and the objects that it holds."""
-        kind: Any = type(value)
+        """Find the modules and objects in a value. `text` is where messages say that they are."""
         if depth > _DEEPEST:
             return
         if isinstance(value, (list, tuple, dict)):
             items: Any = dict.items(value) if isinstance(value, dict) else enumerate(value)
             for key, part in itertools.islice(items, _MOST_ITEMS):
                 self._look_at(part, depth + 1, f"{text}[{key!r}]" if type(key) in (int, str) else text)
-            return
-        if isinstance(value, functools.partial):
+        elif isinstance(value, functools.partial):
             self._look_at(value.func, depth, text)
             self._look_at(value.args, depth, f"{getattr(value.func, '__name__', text)}: args")
             self._look_at(value.keywords, depth, f"{getattr(value.func, '__name__', text)}: keywords")
-            return
-        if isinstance(value, types.MethodType):
+        elif isinstance(value, types.MethodType):
             self._look_at(value.__self__, depth, text)
-            return
+        elif isinstance(value, nn.Module) and id(value) not in self._paths:
+            self._look_at_other_model(value, depth, text or type(value).__name__)
+        elif not isinstance(value, (GraphModule, torch.jit.ScriptModule)):
+            self._look_at_object(value, depth, text)
+
+    def _look_at_object(self, value: Any, depth: int, text: str) -> None:
+        """Find the attributes of a module or an object that can be watched, and the objects that it holds."""
+        kind: Any = type(value)
         is_module = isinstance(value, nn.Module)
-        if is_module and id(value) not in self._paths:
-            self._look_at_other_model(value, depth, text or kind.__name__)
-            return
-        if not (is_module or is_watched_class(kind)) or isinstance(value, (GraphModule, torch.jit.ScriptModule)):
-            return
-        if not is_module and len(self._objects) > _MOST_OBJECTS:
+        if not is_module and (len(self._objects) > _MOST_OBJECTS or not is_watched_class(kind)):
             return
         if not self._hold(value, names_of if hasattr(value, "__dict__") else Attributes):
             return
