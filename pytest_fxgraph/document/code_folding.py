@@ -13,6 +13,7 @@ Level `exact` compares code, so its goldens hold the whole code. No other level 
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -129,11 +130,10 @@ class _Folding:
         return {ref[1:]: name for (ref, _), name in zip(outputs, names, strict=True)}, names
 
     def _names_inside(self, block: Block[Ends]) -> Mapping[str, str]:
-        prefix = block_prefix(block.run.path)
-        return {
-            self._nodes[position].name: encoded_name(self._text.flat_names[position][len(prefix) :])
-            for position in range(block.run.start, block.run.stop)
-        }
+        prefix, places = block_prefix(block.run.path), range(block.run.start, block.run.stop)
+        names = {self._nodes[place].name: encoded_name(self._text.flat_names[place][len(prefix) :]) for place in places}
+        # The code of a block calls builtins, above all getattr().
+        return {node: f"{name}_" if hasattr(builtins, name) else name for node, name in names.items()}
 
 
 def _owner(path: str) -> str:

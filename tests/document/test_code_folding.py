@@ -95,6 +95,13 @@ def test_lines_of_a_block_that_differ_are_comments_below_its_call():
     ]
 
 
+def test_no_value_in_a_block_shadows_a_builtin():
+    assert [line for line in code(torch.abs, torch.abs, torch.abs) if "abs" in line] == [
+        "    abs_ = torch.abs(up)",
+        "    down = self.down(abs_);  abs_ = None",
+    ]
+
+
 def test_the_function_is_the_first_block_without_a_change_even_where_the_first_block_has_one():
     lines = code(torch.tanh, torch.relu, torch.relu, torch.relu)
 
