@@ -88,6 +88,11 @@ BRANCHES_ON_CONTENTS = {
     *("torch-geometric/GraphUNet", "torch-geometric/AttentiveFP", "torch-geometric/SGFormer"),
     *("torch-geometric/RGCNConv", "fair-esm/ESM2", "fair-esm/MSATransformer"),
 }
+# A graph has no backward hooks. `requires_grad` has another answer here, where no gradients are recorded.
+REFUSED = {
+    "routing-transformer/RoutingTransformerLM": "cannot trace through backward hooks",
+    "gateloop-transformer/Transformer": "requires_grad: it is False",
+}
 
 
 @pytest.mark.zoo
@@ -100,5 +105,8 @@ def test_the_graph_with_an_example_is_right_or_refused(model):
     if str(model) in BRANCHES_ON_CONTENTS:
         assert verdict(found) == "failed"
         assert verdict(outcome_of(model, "auto", 120)) in ("right", "one size")
+    elif str(model) in REFUSED:
+        assert verdict(found) == "failed"
+        assert REFUSED[str(model)] in str(found)
     else:
         assert verdict(found) in ("right", "one size")
