@@ -116,7 +116,8 @@ class GraphModule(nn.Module):
         """
         super().__init__()
         type(self).__name__ = class_name
-        nodes = [*graph.nodes, *_nodes_of_guards(graph)]
+        conditions = getattr(graph.guards, "graph", None)  # its nodes may read attributes that the graph does not read
+        nodes = [*graph.nodes, *getattr(conditions, "nodes", ())]
         paths = [str(node._target) for node in nodes if node._op in ("get_attr", "call_module")]
         if isinstance(root, nn.Module):
             self.training = getattr(root, "training", True)
@@ -429,12 +430,6 @@ def _print_generated_code_error(error: Exception) -> None:
         ),
         file=sys.stderr,
     )
-
-
-def _nodes_of_guards(graph: Graph) -> list[Node]:
-    """Return the nodes that compute the values of guards. They may read attributes that the graph does not read."""
-    conditions = getattr(graph.guards, "graph", None)
-    return [] if conditions is None else list(conditions.nodes)
 
 
 def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:

@@ -131,7 +131,8 @@ def tracing() -> Iterator[None]:
     """
     TRACING_FLAG.depth += 1
     try:
-        with _threads_flag_set() if _has_flag_for_each_thread() else _process_flag_set():
+        has_flag_for_each_thread = hasattr(sys.modules.get("torch.fx._symbolic_trace"), "_set_is_fx_tracing")
+        with _threads_flag_set() if has_flag_for_each_thread else _process_flag_set():
             yield
     finally:
         TRACING_FLAG.depth -= 1
@@ -140,10 +141,6 @@ def tracing() -> Iterator[None]:
 def is_tracing() -> bool:
     """Return whether this thread is tracing."""
     return bool(TRACING_FLAG)
-
-
-def _has_flag_for_each_thread() -> bool:
-    return hasattr(sys.modules.get("torch.fx._symbolic_trace"), "_set_is_fx_tracing")
 
 
 @contextmanager

@@ -13,10 +13,15 @@ from fxcore.guided.proxies import ExampleProxy
 from fxcore.tracing.recorder import CONSTANT_TYPES, SymbolicValue
 
 
-def restored_object(name: str, state: dict[str, Any]) -> Any:
-    """Return an object of the class at `module:Class` with these attributes. A returned object becomes this call."""
-    kind: Any = pkgutil.resolve_name(name)
-    made: Any = kind.__new__(kind)
+def restored_object(name: str | type, state: dict[str, Any], *items: Any) -> Any:
+    """Return an object of the class at `module:Class` with these attributes. A returned object becomes this call.
+
+    A class inside of a function is given itself. `items` is the content of a container, as one list, tuple or dict.
+    """
+    kind: Any = pkgutil.resolve_name(name) if isinstance(name, str) else name
+    made: Any = kind.__new__(kind, *items)
+    if items and not isinstance(made, tuple):
+        (made.update if isinstance(made, dict) else made.extend)(*items)
     vars(made).update(state)
     return made
 
@@ -43,6 +48,16 @@ def holds_proxies(value: Any) -> bool:
         elif hasattr(each, "__dict__") and not callable(each):
             unvisited += vars(each).values()
     return False
+
+
+def is_made_of_fields(value: Any) -> bool:
+    """Return whether a call of a dataclass with its fields makes an object like this one."""
+    held = getattr(value, "__dict__", None)
+    if isinstance(value, dict) or held is None:
+        return True
+    code = getattr(type(value).__init__, "__code__", None)
+    is_generated = code is not None and code.co_filename == "<string>" and not hasattr(value, "__post_init__")
+    return is_generated and held.keys() == {each.name for each in fields(value) if each.init}
 
 
 def value_of(argument: Any, in_other_size: bool = False) -> Any:

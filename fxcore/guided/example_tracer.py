@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
@@ -24,7 +25,7 @@ from fxcore.guard_checks.check_code import is_check
 from fxcore.guards import Guard
 from fxcore.guided import numpy_calls, replacements
 from fxcore.guided.answers import Answers, Messages, has_marks
-from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
+from fxcore.guided.arguments import drawn, holds_proxies, is_made_of_fields, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.caught_calls import CaughtCalls
 from fxcore.guided.data_reads import Origin, origin_of
@@ -295,20 +296,24 @@ class ExampleTracer(Tracer):
         """Return an argument for an object of any class: where Tracer refuses it, a node makes an object like it."""
         if type(a) is type(torch.FloatTensor):  # the old name of a dtype on a device; functions take it as text, too
             return f"{a.__module__}.{a.__name__}"
-        if isinstance(a, (SymbolicValue, nn.Module, type)):
+        if isinstance(a, (SymbolicValue, nn.Module, type)) or hasattr(a, "__fx_create_arg__"):
             return super()._create_unusual_arg(a)
         if is_array(a) and a.dtype.kind in "biufc":
             return self.node_of_array(a)
-        if is_dataclass(a):  # before dicts: the outputs of transformers and diffusers are both
+        if is_dataclass(a) and is_made_of_fields(a):  # before dicts: the outputs of transformers and diffusers are both
             return self._node_of_dataclass(a)
-        if isinstance(a, dict) and type(a) is not immutable_dict:
-            held = {key: self.create_arg(item) for key, item in a.items()}
-            return self.create_node("call_function", type(a), (held,), {})
-        if hasattr(a, "__fx_create_arg__") or not holds_proxies(a):
+        kind: Any = type(a)
+        is_plain = kind is immutable_dict or (isinstance(a, tuple) and hasattr(a, "_fields"))
+        if is_plain or not (isinstance(a, dict) or holds_proxies(a)):
             return super()._create_unusual_arg(a)
-        kind = type(a)
+        held = [self.create_arg(base(a)) for base in (dict, list, tuple) if isinstance(a, base)]
+        if held and not getattr(a, "__dict__", None):
+            factory = [a.default_factory] if isinstance(a, defaultdict) else []
+            factory = [each if isinstance(each, type) else self.create_arg(each) for each in factory]
+            return self.create_node("call_function", kind, (*factory, *held), {})
         state = {name: self.create_arg(item) for name, item in vars(a).items()}
-        return self.create_node("call_function", restored_object, (f"{kind.__module__}:{kind.__qualname__}", state), {})
+        name = kind if "<locals>" in kind.__qualname__ else f"{kind.__module__}:{kind.__qualname__}"
+        return self.create_node("call_function", restored_object, (name, state, *held), {})
 
     # The trace.
 

@@ -271,6 +271,7 @@ def replacements() -> Iterator[Replacement]:
         yield Replacement(owner, name, lambda original: _asking(original, isinstance, torch.Tensor))
     for owner, name in (("torch.jit", "isinstance"), ("dataclasses", "is_dataclass")):
         yield Replacement(owner, name, lambda original: _asking(original, original))
+    yield Replacement("dataclasses", "fields", _of_class)
     yield from [Replacement("torch.utils._pytree", name, _given_containers) for name in _OF_PYTREE.split()]
 
 
@@ -283,6 +284,11 @@ def _asking(original: Callable[..., Any], question: Callable[..., Any], *asked: 
         return original(value, *args) if is_ours else _asked(question, value, *asked, *args)
 
     return call
+
+
+def _of_class(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of classes and their objects as one that is given the class of a proxy's value."""
+    return functools.wraps(original)(lambda value: original(_TYPE(value) if isinstance(value, ExampleProxy) else value))
 
 
 def _given_containers(original: Callable[..., Any]) -> Callable[..., Any]:

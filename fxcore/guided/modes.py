@@ -11,7 +11,6 @@ traced code count.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -24,7 +23,7 @@ from torch.amp import autocast_mode
 from fxcore.node import Node
 from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import is_library_file, is_redundant_condition
+from fxcore.tracing.call_site import instructions_from, is_library_file, is_redundant_condition
 from fxcore.tracing.patching import Replacement
 from fxcore.tracing.wrap import handled_by
 
@@ -40,55 +39,36 @@ def replacements() -> Iterator[Replacement]:
             yield Replacement("torch", name.removeprefix("torch."), handled_by(_note_mode))
     blocks: list[tuple[Any, Any, Any]] = [(each, _begin_grad_mode, _end_grad_mode) for each in _GRAD_MODES]
     for kind, begin, end in [*blocks, (torch.autocast, _begin_autocast, _end_autocast)]:
-        yield Replacement(kind, "__enter__", functools.partial(_method, begin))
-        yield Replacement(kind, "__exit__", functools.partial(_method, end))
+        yield Replacement(kind, "__enter__", handled_by(begin))
+        yield Replacement(kind, "__exit__", handled_by(end))
+    yield Replacement(torch.set_grad_enabled, "__init__", handled_by(_set_grad_mode))
     yield Replacement(torch.backends.ContextProp, "__get__", handled_by(_note_flag))
     yield Replacement(type(torch.backends.cuda.matmul), "__getattr__", handled_by(_note_flag_of_products))
-
-
-def _method(work: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(self: Any, *error: Any) -> Any:
-        return work(original, self, *error)
-
-    return call
 
 
 # Blocks.
 
 
-def _count(mode: str, change: int) -> int:
-    """Count the blocks of the traced code that hold a mode: questions about it make no guards there."""
-    tracer = module_hooks.tracer_of_all_calls()
-    if tracer is None:
-        return 0
-    tracer.answers.switched[mode] += change
-    return int(tracer.answers.switched[mode])
-
-
-def _begin_autocast(original: Callable[..., Any], self: Any) -> Any:
-    is_outermost = _count("autocast", 1) == 1
-    tracer = module_hooks.tracer_of_all_calls()
-    if tracer is None:
-        return original(self)
+def _begin_autocast(tracer: Any, original: Callable[..., Any], self: Any) -> Any:
+    switched = tracer.answers.switched
+    switched["autocast"] += 1
     if not (self._enabled or torch.is_autocast_enabled(self.device)):
-        vars(self)[_MARK] = (tracer, _last_node(tracer), None) if is_outermost else None
+        vars(self)[_MARK] = (_last_node(tracer), None) if switched["autocast"] == 1 else None
         return original(self)
     options = (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
-    begun = tracer.create_proxy("call_function", autocast_mode._enter_autocast, options, {})
-    vars(self)[_MARK] = (tracer, None, begun)
+    vars(self)[_MARK] = (None, tracer.create_proxy("call_function", autocast_mode._enter_autocast, options, {}))
     return self
 
 
-def _end_autocast(original: Callable[..., Any], self: Any, *error: Any) -> Any:
-    _count("autocast", -1)
-    tracer, last, begun = vars(self).pop(_MARK, None) or (None,) * 3
-    if begun is not None:
-        begun.tracer.create_proxy("call_function", autocast_mode._exit_autocast, (begun,), {})
+def _end_autocast(tracer: Any, original: Callable[..., Any], self: Any, *error: Any) -> Any:
+    tracer.answers.switched["autocast"] -= 1
+    mark = vars(self).pop(_MARK, None)
+    if mark is not None and mark[1] is not None:
+        tracer.create_proxy("call_function", autocast_mode._exit_autocast, (mark[1],), {})
         return None
     ended = original(self, *error)
     # Autocast was off, and the block makes no difference. In a run under autocast it would.
-    if tracer is not None and any(_computes(tracer, node) for node in _nodes_after(tracer.graph, last)):
+    if mark is not None and any(_computes(tracer, node) for node in _nodes_after(tracer.graph, mark[0])):
         tracer.answers.note_mode(is_autocast_enabled, (self.device,), {}, False)
     return ended
 
@@ -99,21 +79,29 @@ def _computes(tracer: Any, node: Node) -> bool:
     return node not in scalars and any(each not in scalars for each in node.all_input_nodes)
 
 
-def _begin_grad_mode(original: Callable[..., Any], self: Any) -> Any:
-    is_outermost = _count("grad", 1) == 1
+def _begin_grad_mode(tracer: Any, original: Callable[..., Any], self: Any) -> Any:
+    switched = tracer.answers.switched
+    switched["grad"] += 1
     before = self.prev if isinstance(self, torch.set_grad_enabled) else torch.is_grad_enabled()
     begun = original(self)
-    tracer = module_hooks.tracer_of_all_calls()
-    if tracer is not None:
-        vars(self)[_MARK] = (tracer, _last_node(tracer), is_outermost, before, torch.is_grad_enabled())
+    vars(self)[_MARK] = (_last_node(tracer), switched["grad"] == 1, before, torch.is_grad_enabled())
     return begun
 
 
-def _end_grad_mode(original: Callable[..., Any], self: Any, *error: Any) -> Any:
+def _set_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, mode: Any) -> None:
+    """Set the grad mode, as a number that Python knows. A call without a `with` block is a node."""
+    original(self, bool(mode))
+    frame = sys._getframe(2)
+    following = [] if is_library_file(frame.f_code.co_filename) else instructions_from(frame.f_code, frame.f_lasti + 1)
+    if following and following[0].opname == "POP_TOP":
+        tracer.create_node("call_function", torch._C._set_grad_enabled, (self.mode,), {})
+
+
+def _end_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, *error: Any) -> Any:
     """End a block. The graph restores the mode of the run, not that of the trace."""
-    _count("grad", -1)
-    tracer, last, is_outermost, before, mode = vars(self).pop(_MARK, (None,) * 5)
-    if tracer is not None and tracer is module_hooks.active_tracer() and (before is not mode or is_outermost):
+    tracer.answers.switched["grad"] -= 1
+    last, is_outermost, before, mode = vars(self).pop(_MARK, (None,) * 4)
+    if tracer is module_hooks.active_tracer() and (before is not mode or is_outermost):
         made = _nodes_after(tracer.graph, last)
         if _has_gradients(tracer, made, mode):
             with tracer.graph.inserting_before(made[0]):
@@ -130,7 +118,7 @@ def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
     if any(tracer.has_gradient(each) for each in (*made, *inputs)):
         return True
     could = tracer.answers.differentiable
-    return not mode and any(node in could and not could.isdisjoint(node.all_input_nodes) for node in made)
+    return any(node in could and not could.isdisjoint(node.all_input_nodes) for node in made)
 
 
 def _last_node(tracer: Any) -> Node | None:

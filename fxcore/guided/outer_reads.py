@@ -158,6 +158,8 @@ class OuterReads:
                 self._look_at(value, 1)
 
     def _watch(self, kind: type, name: str) -> None:
+        # Only the watch of the class that has the attribute knows whose attribute a derived class reads.
+        kind = next((each for each in kind.__mro__ if name in vars(each) and not _is_of_library(each)), kind)
         names = self._watched.setdefault(kind, {})
         # Python reads `__name__`, `__dict__` and other names of this form from the class itself.
         if name not in names and not name.startswith("__") and takes_attributes(kind):
@@ -257,9 +259,10 @@ class OuterReads:
             if value is not None:
                 self._note(value, name, held, frame)
             if held is MISSING and found is not MISSING:
-                kind = next((each for each in owner.__mro__ if name in vars(each)), None)
-                if kind is not None:
-                    self._note(kind, name, found, frame)
+                for kind in owner.__mro__:  # a class that takes the attribute later hides the one of its base
+                    self._note(kind, name, found if name in vars(kind) else MISSING, frame)
+                    if name in vars(kind):
+                        break
         finally:
             self.is_noting = False
 

@@ -72,7 +72,8 @@ class PartialMatch:
                     continue
                 pairs = self._compare_constants(expected, obtained)
             elif expected in nodes_map:
-                pairs = () if self._is_bound_to(expected, obtained) else None
+                bound = nodes_map[expected]
+                pairs = () if bound is obtained or constants_equal(bound, obtained) else None
             elif not isinstance(obtained, Node):
                 pairs = self._bind_constant(expected, obtained)
             elif obtained in stands_for or not (expected is anchor or self._are_alike(expected, obtained)):
@@ -112,10 +113,6 @@ class PartialMatch:
         if parts is not None:
             return parts
         return () if are_same_constants(expected, obtained, self._ignores_literals) else None
-
-    def _is_bound_to(self, expected: Node, obtained: Any) -> bool:
-        bound = self.nodes_map[expected]
-        return bound is obtained or constants_equal(bound, obtained)
 
     def _bind_constant(self, expected: Node, obtained: Any) -> tuple[()] | None:
         """Map an input of the pattern to a constant. Return None for any other node of the pattern."""

@@ -149,11 +149,7 @@ def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 def unpacked_length(frame: FrameType) -> int | None:
     """Return n if `frame` is unpacking a value into n names (`a, b = value`), else None."""
-    return _unpacked_length(frame.f_code, frame.f_lasti)
-
-
-def _unpacked_length(code: CodeType, offset: int) -> int | None:
-    instruction = instruction_at(code, offset)
+    instruction = instruction_at(frame.f_code, frame.f_lasti)
     return int(instruction.argval) if instruction is not None and instruction.opname == "UNPACK_SEQUENCE" else None
 
 

@@ -217,7 +217,7 @@ class RootArguments:
                 )
             arguments, names = [self._root], names[1:]
         if isinstance(concrete_args, tuple):
-            if self._takes_anything(concrete_args):
+            if concrete_args and self._parameters.starred and len(self._parameters.names) == 1:
                 return self._function, [*arguments, *self._flat_inputs(concrete_args)]
             concrete_args = _by_name(names, concrete_args)
         arguments += [self._placeholder(name, concrete_args or {}) for name in names]
@@ -231,9 +231,6 @@ class RootArguments:
         if all(child.is_leaf() for child in spec_children(spec)):
             return function, arguments
         return self._flattened(function, spec), leaves
-
-    def _takes_anything(self, concrete_args: tuple[Any, ...]) -> bool:
-        return bool(concrete_args and self._parameters.starred) and len(self._parameters.names) == 1
 
     def _flat_inputs(self, concrete_args: tuple[Any, ...]) -> Iterator[Any]:
         for index, concrete in enumerate(concrete_args):

@@ -8,7 +8,9 @@ import math
 import operator
 import pickle
 import random
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy
 import pytest
@@ -670,6 +672,88 @@ def test_a_dataclass_that_is_a_dict_is_made_of_its_fields():
     assert type(result) is Residuals
     assert torch.equal(result.middle, torch.full((3,), 2.0))
     assert torch.equal(result["down"], result.middle)
+
+
+@dataclass
+class Prepared:
+    x: torch.Tensor
+    total: Any = field(default=None, init=False)
+
+    def __post_init__(self):
+        self.x, self.total = self.x * 2, self.x.sum()
+
+
+class Moved(Result):
+    def __init__(self, x):
+        self.values = x + 1
+
+
+def extended(x):
+    result = Result(x, 1)
+    result.beside = x * 2
+    return result
+
+
+def of_a_local_class(x):
+    class Local:
+        pass
+
+    result = Local()
+    result.x = x
+    return result
+
+
+@pytest.mark.parametrize("make", [Prepared, Moved, extended, of_a_local_class])
+def test_an_object_that_its_fields_do_not_make_has_the_attributes_that_the_traced_code_gave_it(make):
+    graph_module = fxcore.symbolic_trace(lambda x: make(x), example_inputs=torch.ones(2))
+
+    expected, obtained = make(torch.arange(3.0)), graph_module(torch.arange(3.0))
+
+    assert type(obtained).__qualname__ == type(expected).__qualname__
+    assert vars(obtained).keys() == vars(expected).keys()
+    for name, value in vars(expected).items():
+        torch.testing.assert_close(vars(obtained)[name], value)
+
+
+class Images(list):
+    def __init__(self, images, size):
+        super().__init__(images)
+        self.size = size
+
+
+class Features(dict):
+    def __init__(self, named, stride):
+        super().__init__(named)
+        self.stride = stride
+
+
+class Rows(list):
+    pass
+
+
+class Corner(tuple):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: Images([x, x * 2], x.shape[0]),
+        lambda x: Features({"x": x * 2}, x * 3),
+        lambda x: Rows([x * 2, x]),
+        lambda x: Corner((x, x * 2)),
+        lambda x: defaultdict(list, x=x * 2),
+    ],
+)
+def test_a_container_of_another_class_comes_out_with_its_items_and_attributes(make):
+    graph_module = fxcore.symbolic_trace(make, example_inputs=torch.ones(2))
+
+    expected, obtained = make(torch.arange(3.0)), graph_module(torch.arange(3.0))
+
+    assert type(obtained) is type(expected)
+    torch.testing.assert_close(obtained, expected)
+    torch.testing.assert_close(getattr(obtained, "__dict__", {}), getattr(expected, "__dict__", {}))
+    assert getattr(obtained, "default_factory", None) is getattr(expected, "default_factory", None)
 
 
 def test_concrete_arguments_are_a_part_of_the_example():

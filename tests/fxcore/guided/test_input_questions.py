@@ -669,3 +669,20 @@ def test_a_program_has_exactly_these_guards(function, example, guards):
 
     assert [str(guard) for guard in graph_module.graph.guards] == guards
     assert torch.equal(graph_module(*example), function(*example))
+
+
+@dataclass
+class LargerBatch(Batch):
+    size: int = 0
+
+
+def test_the_fields_of_a_dataclass_are_those_of_its_class():
+    def named(batch):
+        return {each.name: getattr(batch, each.name) for each in dataclasses.fields(batch)}
+
+    graph_module = fxcore.symbolic_trace(named, example_inputs=(Batch(X, X * 2),))
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["type(batch) is Batch"]
+    torch.testing.assert_close(graph_module(Batch(X, Y)), {"x": X, "mask": Y})
+    with pytest.raises(GuardError, match="type\\(batch\\) is Batch: it is"):
+        graph_module(LargerBatch(X, X))

@@ -442,3 +442,44 @@ def test_a_block_is_in_the_graph_if_its_mode_changes_what_the_block_computes(fun
     assert " ".join(node.name for node in graph_module.graph.nodes) == f"x index {nodes} output"
     assert guards_of(graph_module) == guards
     assert torch.equal(graph_module(*example), function(*example))
+
+
+def test_a_call_that_sets_the_grad_mode_sets_it_in_each_run():
+    def stopped(x):
+        torch.set_grad_enabled(False)
+        y = x * 2
+        torch.set_grad_enabled(True)
+        return y, x * 3
+
+    x = torch.rand(3, requires_grad=True)
+
+    graph_module = fxcore.symbolic_trace(stopped, example_inputs=torch.rand(3))
+
+    assert [each.requires_grad for each in graph_module(x)] == [each.requires_grad for each in stopped(x)]
+    assert torch.is_grad_enabled()
+
+
+def test_a_grad_mode_that_a_size_decides_is_a_guard():
+    def trained(x):
+        with torch.set_grad_enabled(x.shape[0] > 1):
+            return x * 2
+
+    x = torch.rand(3, requires_grad=True)
+
+    graph_module = fxcore.symbolic_trace(trained, example_inputs=x)
+
+    assert graph_module(x).requires_grad
+    assert guards_of(graph_module) == ["x.shape[0] > 1"]
+    with pytest.raises(GuardError, match=r"x\.shape\[0\] > 1"):
+        graph_module(x[:1])
+
+
+def test_a_block_with_gradients_has_them_in_a_run_without_where_the_example_needs_none():
+    def kept(x):
+        with torch.enable_grad():
+            return x * 2
+
+    graph_module = fxcore.symbolic_trace(kept, example_inputs=torch.rand(3))
+
+    with torch.no_grad():
+        assert graph_module(torch.rand(3, requires_grad=True)).requires_grad

@@ -526,6 +526,24 @@ def test_an_attribute_of_a_base_class_is_named_by_the_base_class(monkeypatch):
     assert "Defaults.factor: it is 3, and was 2; read at " in message_of(graph_module)
 
 
+class Based(nn.Module):
+    factor = 2.0
+
+    def forward(self, x):
+        return x * getattr(self, "factor", 1.0)
+
+
+@pytest.mark.parametrize(("kind", "was"), [("Based", "2.0"), ("Derived", "missing")])
+def test_an_attribute_that_a_class_inherits_is_asked_of_each_class_up_to_the_one_that_has_it(kind, was, monkeypatch):
+    derived = type("Derived", (Based,), {})
+    model = derived()
+    graph_module = fxcore.symbolic_trace(model, example_inputs=X)
+
+    monkeypatch.setattr(Based if kind == "Based" else derived, "factor", 3.0, raising=False)
+
+    assert f"{kind}.factor: it is 3.0, and was {was}; read at " in message_of(graph_module)
+
+
 class OfItsOwnDtype(nn.Module):
     """A module with the property that libraries of models have."""
 
@@ -734,8 +752,8 @@ vars(SETTINGS_MODULE).update(SCALE=5.0, UNREAD=6.0)
             model_with(lambda self, x: x * self.held["a"][0].scale, held={"a": (Held(scale=2.0),)}),
             ["Held.scale", "self.held"],
         ),
-        (model_with(lambda self, x: x * self.shared), ["Model.shared", "self.shared"]),
-        (model_with(lambda self, x: x * self.table["a"]), ["Model.table", "self.table"]),
+        (model_with(lambda self, x: x * self.shared), ["Model.shared", "Model.shared", "self.shared"]),
+        (model_with(lambda self, x: x * self.table["a"]), ["Model.table", "Model.table", "self.table"]),
         (model_with(lambda self, x: x * self.negated(self.offset)), []),
         (model_with(lambda self, x: x * 2 if self.speed is Speed.FAST else x, speed=Speed.FAST), ["self.speed"]),
         (model_with(lambda self, x: x * self.speed.value, speed=Speed.FAST), ["self.speed"]),
