@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from fxcore.guided.proxies import ExampleProxy
+from fxcore.state.containers import LIBRARIES
 from fxcore.tracing.recorder import CONSTANT_TYPES, SymbolicValue
 
 
@@ -19,10 +20,11 @@ def restored_object(name: str | type, state: dict[str, Any], *items: Any) -> Any
     A class inside of a function is given itself. `items` is the content of a container, as one list, tuple or dict.
     """
     kind: Any = pkgutil.resolve_name(name) if isinstance(name, str) else name
-    made: Any = kind.__new__(kind, *items)
+    made: Any = tuple.__new__(kind, *items) if issubclass(kind, tuple) else kind.__new__(kind)
     if items and not isinstance(made, tuple):
         (made.update if isinstance(made, dict) else made.extend)(*items)
-    vars(made).update(state)
+    if state:
+        vars(made).update(state)
     return made
 
 
@@ -48,6 +50,12 @@ def holds_proxies(value: Any) -> bool:
         elif hasattr(each, "__dict__") and not callable(each):
             unvisited += vars(each).values()
     return False
+
+
+def takes_content(kind: type) -> bool:
+    """Return whether a call of a container's class takes the content, as the containers of Python do."""
+    own = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in LIBRARIES]
+    return not any(name in vars(each) for each in own for name in ("__init__", "__new__"))
 
 
 def is_made_of_fields(value: Any) -> bool:

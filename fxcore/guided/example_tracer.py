@@ -25,7 +25,7 @@ from fxcore.guard_checks.check_code import is_check
 from fxcore.guards import Guard
 from fxcore.guided import numpy_calls, replacements
 from fxcore.guided.answers import Answers, Messages, has_marks
-from fxcore.guided.arguments import drawn, holds_proxies, is_made_of_fields, restored_object, value_of
+from fxcore.guided.arguments import drawn, holds_proxies, is_made_of_fields, restored_object, takes_content, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.caught_calls import CaughtCalls
 from fxcore.guided.data_reads import Origin, origin_of
@@ -307,11 +307,11 @@ class ExampleTracer(Tracer):
         if is_plain or not (isinstance(a, dict) or holds_proxies(a)):
             return super()._create_unusual_arg(a)
         held = [self.create_arg(base(a)) for base in (dict, list, tuple) if isinstance(a, base)]
-        if held and not getattr(a, "__dict__", None):
+        state = {name: self.create_arg(item) for name, item in getattr(a, "__dict__", {}).items()}
+        if held and not state and takes_content(kind):
             factory = [a.default_factory] if isinstance(a, defaultdict) else []
             factory = [each if isinstance(each, type) else self.create_arg(each) for each in factory]
             return self.create_node("call_function", kind, (*factory, *held), {})
-        state = {name: self.create_arg(item) for name, item in vars(a).items()}
         name = kind if "<locals>" in kind.__qualname__ else f"{kind.__module__}:{kind.__qualname__}"
         return self.create_node("call_function", restored_object, (name, state, *held), {})
 

@@ -29,6 +29,7 @@ from fxcore.tracing.wrap import handled_by
 
 # A graph stops gradients where the code is in inference mode. Its results are ordinary tensors.
 _GRAD_MODES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode)
+_SET_GRAD_MODE = torch._C._set_grad_enabled  # itself, because a trace replaces its name
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
 
 
@@ -42,6 +43,7 @@ def replacements() -> Iterator[Replacement]:
         yield Replacement(kind, "__enter__", handled_by(begin))
         yield Replacement(kind, "__exit__", handled_by(end))
     yield Replacement(torch.set_grad_enabled, "__init__", handled_by(_set_grad_mode))
+    yield Replacement("torch._C", "_set_grad_enabled", handled_by(_set_grad_mode_of_thread))
     yield Replacement(torch.backends.ContextProp, "__get__", handled_by(_note_flag))
     yield Replacement(type(torch.backends.cuda.matmul), "__getattr__", handled_by(_note_flag_of_products))
 
@@ -94,7 +96,14 @@ def _set_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, mode: A
     frame = sys._getframe(2)
     following = [] if is_library_file(frame.f_code.co_filename) else instructions_from(frame.f_code, frame.f_lasti + 1)
     if following and following[0].opname == "POP_TOP":
-        tracer.create_node("call_function", torch._C._set_grad_enabled, (self.mode,), {})
+        tracer.create_node("call_function", _SET_GRAD_MODE, (self.mode,), {})
+
+
+def _set_grad_mode_of_thread(tracer: Any, original: Callable[..., Any], mode: Any) -> None:
+    """Set the grad mode. A call of the traced code, as that of a graph of torch.export, is a node."""
+    original(bool(mode))
+    if not is_library_file(sys._getframe(2).f_code.co_filename):
+        tracer.create_node("call_function", _SET_GRAD_MODE, (bool(mode),), {})
 
 
 def _end_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, *error: Any) -> Any:
@@ -107,8 +116,8 @@ def _end_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, *error:
             with tracer.graph.inserting_before(made[0]):
                 if is_outermost:
                     before = tracer.create_node("call_function", is_grad_enabled, (), {})
-                tracer.create_node("call_function", torch._C._set_grad_enabled, (mode,), {})
-            tracer.create_node("call_function", torch._C._set_grad_enabled, (before,), {})
+                tracer.create_node("call_function", _SET_GRAD_MODE, (mode,), {})
+            tracer.create_node("call_function", _SET_GRAD_MODE, (before,), {})
     return original(self, *error)
 
 

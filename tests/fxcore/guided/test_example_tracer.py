@@ -735,9 +735,21 @@ class Corner(tuple):
     __slots__ = ()
 
 
+class Pair(tuple):
+    def __new__(cls, first, second):
+        return super().__new__(cls, (first, second))
+
+
+class Named(dict):
+    def __init__(self, x):
+        super().__init__(x=x)
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda x: Pair(x, x * 2),
+        lambda x: Named(x * 2),
         lambda x: Images([x, x * 2], x.shape[0]),
         lambda x: Features({"x": x * 2}, x * 3),
         lambda x: Rows([x * 2, x]),

@@ -459,6 +459,21 @@ def test_a_call_that_sets_the_grad_mode_sets_it_in_each_run():
     assert torch.is_grad_enabled()
 
 
+def test_a_graph_that_sets_the_grad_mode_does_so_when_it_is_traced_again():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    doubled = graph.call_function(torch.mul, (x, 2))
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    graph.output((doubled, graph.call_function(torch.mul, (x, 3))))
+    original = torch.fx.GraphModule(torch.nn.Module(), graph)
+
+    graph_module = fxcore.symbolic_trace(original, example_inputs=torch.rand(3))
+
+    x = torch.rand(3, requires_grad=True)
+    assert [each.requires_grad for each in graph_module(x)] == [each.requires_grad for each in original(x)]
+
+
 def test_a_grad_mode_that_a_size_decides_is_a_guard():
     def trained(x):
         with torch.set_grad_enabled(x.shape[0] > 1):
