@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch.random import get_rng_state, set_rng_state  # themselves, because a trace replaces their names
 from torch.utils import checkpoint
 
 from fxcore.errors import TraceArgumentError, TraceError
@@ -25,6 +26,7 @@ from fxcore.operators.table import names_mutation, operator_table
 from fxcore.state.readings import is_array
 from fxcore.torch_fx_registry import RANDOM
 from fxcore.tracing import module_hooks
+from fxcore.tracing.call_site import is_library_file
 from fxcore.tracing.patching import Replacement
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
 from fxcore.tracing.wrap import called_on_proxies, find_symbolic, handled_by, recorded
@@ -37,6 +39,7 @@ _LOOK_AT_VALUES = (
 )
 _TAKE_NUMBERS = ("tensor", "as_tensor", "asarray")
 _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
+_OF_THE_GENERATOR = ("get_rng_state", "set_rng_state", "seed")
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _GENERATORS = {
     "random": (
@@ -71,6 +74,8 @@ def replacements() -> Iterator[Replacement]:
         ("torch", ["finfo", "iinfo"], _recorded_class),
         ("torch", ["manual_seed", *(each.__name__ for each in RANDOM)], handled_by(_record_draw_of_torch)),
         ("torch.random", ["manual_seed"], handled_by(_record_draw_of_torch)),
+        ("torch", _OF_THE_GENERATOR, handled_by(_record_state_of_generator)),
+        ("torch.random", _OF_THE_GENERATOR, handled_by(_record_state_of_generator)),
         (torch.Tensor, [*_METHODS, *at_once], _recorded_method),
         (torch.Tensor, drawing, handled_by(_record_draw_of_method)),
         ("torch.nn.functional", _DROPOUTS, handled_by(_record_draw_of_torch)),
@@ -110,11 +115,11 @@ def _record_fork(
         if not enabled:
             yield
             return
-        state = tracer.create_proxy("call_function", torch.get_rng_state, (), {})
+        state = tracer.create_proxy("call_function", get_rng_state, (), {})
         try:
             yield
         finally:
-            tracer.create_proxy("call_function", torch.set_rng_state, (state,), {})
+            tracer.create_proxy("call_function", set_rng_state, (state,), {})
 
 
 def _recorded_maker(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,6 +170,13 @@ def _recording_class(original: Any, bases: tuple[type, ...], tracer_of: Callable
 
 def _record_draw_of_torch(tracer: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if _draws_the_same(tracer, args, kwargs):
+        return function(*args, **kwargs)
+    return tracer.create_proxy("call_function", function, args, kwargs)
+
+
+def _record_state_of_generator(tracer: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Record a call that reads or sets the state of torch's generator, unless torch itself makes the call."""
+    if is_library_file(sys._getframe(2).f_code.co_filename):
         return function(*args, **kwargs)
     return tracer.create_proxy("call_function", function, args, kwargs)
 

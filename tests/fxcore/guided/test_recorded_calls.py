@@ -9,6 +9,7 @@ import numpy
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointFunction
 
 import fxcore
@@ -252,3 +253,39 @@ def test_a_method_that_draws_is_recorded_without_a_proxy_and_another_is_not(func
     graph = fxcore.symbolic_trace(function, example_inputs=torch.ones(4)).graph
 
     assert [node.target for node in graph.nodes if node.op == "call_method"] == targets
+
+
+class DrawsTwice(nn.Module):
+    """Draw the same mask twice, as reversible layers do."""
+
+    def forward(self, x):
+        state = torch.get_rng_state()
+        first = F.dropout(x, 0.5)
+        torch.random.set_rng_state(state)
+        return first, F.dropout(x, 0.5)
+
+
+def test_the_state_of_the_generator_is_read_and_set_in_each_run():
+    graph_module = fxcore.symbolic_trace(DrawsTwice(), example_inputs=torch.ones(20))
+
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        expected = DrawsTwice()(torch.ones(20))
+        after = torch.get_rng_state()
+        torch.manual_seed(seed)
+        obtained = graph_module(torch.ones(20))
+
+        assert expected[0].equal(expected[1])
+        torch.testing.assert_close(obtained, expected)
+        assert after.equal(torch.get_rng_state())
+
+
+def test_a_new_seed_is_drawn_in_each_run():
+    graph_module = fxcore.symbolic_trace(lambda x: (torch.seed(), x + torch.rand(3)), example_inputs=torch.ones(3))
+
+    with torch.random.fork_rng(devices=[]):
+        (first, _), (second, drawn) = graph_module(torch.ones(3)), graph_module(torch.ones(3))
+
+        assert first != second
+        torch.manual_seed(second)
+        assert drawn.equal(torch.ones(3) + torch.rand(3))
