@@ -33,8 +33,9 @@ from fxcore.tracing.code_facts import CodeFacts, Reached, compares_with_none, fa
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.wrap import handled_by
 
-_READS = ("get", "pop", "copy", "setdefault")  # methods of containers that give parts
+_READS = ("get", "pop", "copy", "setdefault", "_asdict", "_replace")  # methods of containers that give parts
 _SINGLETONS = (bool, enum.Enum)
+_HANDS_ON = ("LIST_APPEND", "MAP_ADD", "BUILD_", "YIELD_", "RETURN_VALUE")
 _CATCHES_MISSING = frozenset({"KeyError", "IndexError", "LookupError", "Exception"})
 
 
@@ -171,12 +172,14 @@ class InputQuestions:
         stored = stored_names(frame.f_code, frame.f_lasti)
         if len(stored) > 1 and isinstance(name, int) and name < len(stored):
             stored = stored[name : name + 1]  # one of several names that a container is unpacked into
-        running, *following = instructions_from(frame.f_code, frame.f_lasti)
+        instructions = instructions_from(frame.f_code, frame.f_lasti)
+        running, following = instructions[0], instructions[min(1, len(instructions) - 1)]
         if not compared.isdisjoint(stored) or compares_with_none(following):
             return True
-        # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)` or another call.
+        # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)`, another call or a new list.
         is_placed = running.opname.startswith(("BINARY_", "LOAD_", "UNPACK_SEQUENCE")) or not is_item
-        return self._compares_locals and not (is_placed or (stored and running.opname == "FOR_ITER"))
+        is_placed = is_placed or bool(stored and running.opname == "FOR_ITER")
+        return self._compares_locals and (not is_placed or following.opname.startswith(_HANDS_ON))
 
     def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
         # A function of a higher-order operator may ask about an input of the traced function.

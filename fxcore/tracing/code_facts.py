@@ -21,7 +21,6 @@ _IS = dis.opmap["IS_OP"]
 _CONSTANT_LOADS = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_SMALL", "LOAD_COMMON")
 _COPIES = ("COPY", "DUP_TOP")
 _WINDOW = 64  # bytes before a comparison that load what is compared; reading an instruction takes 10 microseconds
-_NO_FUNCTIONS: tuple[FunctionType, ...] = ()
 
 
 class CodeFacts(NamedTuple):
@@ -156,7 +155,7 @@ def _unwrapped(function: Any) -> tuple[FunctionType, ...]:
     if not isinstance(function, FunctionType):
         function = inspect.unwrap(function) if hasattr(function, "__wrapped__") else None
     if not isinstance(function, FunctionType):
-        return _NO_FUNCTIONS
+        return ()
     inner = inspect.unwrap(function)
     return (function, inner) if isinstance(inner, FunctionType) and inner is not function else (function,)
 
@@ -211,10 +210,9 @@ def _is_index(key: dis.Instruction | None, operation: dis.Instruction | None) ->
     return bool(operation.opname == "BINARY_SUBSCR" or operation.argrepr == "[]")
 
 
-def compares_with_none(following: list[dis.Instruction]) -> bool:
-    """Return whether the first of some instructions, or the first two, compare the last value with None."""
-    item = following[0] if following else None
-    return item is not None and (item.opcode in _NONE_JUMPS or (item.opname == "LOAD_CONST" and item.argval is None))
+def compares_with_none(item: dis.Instruction) -> bool:
+    """Return whether an instruction compares the value that is there with None, or loads None for a comparison."""
+    return item.opcode in _NONE_JUMPS or (item.opname == "LOAD_CONST" and item.argval is None)
 
 
 def parameters_of(code: CodeType) -> tuple[str, ...]:
@@ -226,6 +224,8 @@ def parameters_of(code: CodeType) -> tuple[str, ...]:
 def stored_names(code: CodeType, offset: int) -> tuple[Any, ...]:
     """Return the names that the results of the instruction at an offset are stored in: `a, b = ...`, `for a in ...`."""
     following = [item for item in instructions_from(code, offset)[1:] if item.opname not in _COPIES]
+    while following and following[0].opname == "JUMP_FORWARD":  # `mask = batch["mask"] if "mask" in batch else None`
+        following = instructions_from(code, following[0].argval)
     stores = itertools.takewhile(lambda item: item.opname.startswith("STORE_"), following)
     found: list[Any] = []
     for item in stores:
