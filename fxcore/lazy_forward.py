@@ -52,7 +52,8 @@ class LazyForward:
         self._function: FunctionType | None = None
         self._failure: Exception | None = None
         self._readers: list[weakref.ref[LazyPythonCode]] = []
-        if _depends_on_graph_alone(graph._codegen):
+        # The code of a CodeGen of a user may depend on anything, beside the graph.
+        if type(graph._codegen) is CodeGen and graph._codegen._body_transformer is None:
             graph.settle(until_next=self._write_before_change)
         else:
             graph.settle()
@@ -216,11 +217,6 @@ class ForwardDescriptor:
         # Dynamo inlines this code, so it uses only steps that Dynamo knows: a look-up in the class and a binding.
         function: FunctionType = owner.forward
         return function if module is None else function.__get__(module, owner)
-
-
-def _depends_on_graph_alone(codegen: CodeGen) -> bool:
-    """Return whether the code depends on the graph alone. The CodeGen of a user may depend on anything."""
-    return type(codegen) is CodeGen and codegen._body_transformer is None
 
 
 class LazyPythonCode(PythonCode):

@@ -23,6 +23,7 @@ from fxcore.state.outer_values import OuterValues
 from fxcore.tracing.call_site import RunningCall, running_call, shown_line, user_frame
 
 _OF_GRAD_MODE = ("is_grad_enabled", "is_inference_mode_enabled")
+_MAKES_NUMBER = (int, float, complex, operator.index)
 _T = TypeVar("_T")
 _FIRST_NUMBER = 6_180_339_887_000_000  # `%d` writes digits alone; these stand for the values written first, second, ...
 _NUMBER = re.compile(r"6180339887\d{6}")
@@ -77,8 +78,10 @@ class Answers:
         value = convert(proxy.example)
         told = value if isinstance(proxy, ExampleTensor) or type(proxy.example) is bool else proxy.example
         node = proxy.node
-        if convert is bool and type(proxy.example) is not bool:
-            node, told = self._tracer.record_without_running("call_function", bool, (proxy,), {}), value
+        # A tensor may have had another value before its readers wrote to it.
+        is_read = isinstance(proxy, ExampleTensor) and convert in _MAKES_NUMBER and bool(node.users)
+        if is_read or (convert is bool and type(proxy.example) is not bool):
+            node, told = self._tracer.record_without_running("call_function", convert, (proxy,), {}), value
             self.scalars.add(node)
         self.note(node, told, is_assumed=proxy.is_of_input, call=running_call(frame))
         return value

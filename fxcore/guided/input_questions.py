@@ -28,13 +28,14 @@ from fxcore.guided.proxies import (
     class_of_proxies,
 )
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import is_library_file, user_frame
-from fxcore.tracing.code_facts import CodeFacts, Reached, facts_of_code, stored_names
+from fxcore.tracing.call_site import instructions_from, is_library_file, user_frame
+from fxcore.tracing.code_facts import CodeFacts, Reached, compares_with_none, facts_of_code, parameters_of, stored_names
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.wrap import handled_by
 
-_READS = ("get", "pop", "copy")  # methods of containers that give parts
+_READS = ("get", "pop", "copy", "setdefault", "_asdict", "_replace")  # methods of containers that give parts
 _SINGLETONS = (bool, enum.Enum)
+_HANDS_ON = ("LIST_APPEND", "MAP_ADD", "BUILD_", "YIELD_", "RETURN_VALUE")
 _CATCHES_MISSING = frozenset({"KeyError", "IndexError", "LookupError", "Exception"})
 
 
@@ -53,8 +54,7 @@ def patch_functions(patcher: Patcher, functions: Iterable[Reached]) -> None:
         if holder is None or name == "forward":  # a forward is called by its module, where `passed_to` sees it
             continue
         code = function.__code__
-        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        if not facts_of_code(code).compared_with_none.isdisjoint(parameters):
+        if not facts_of_code(code).compared_with_none.isdisjoint(parameters_of(code)):
             patcher.replace_all(holder, {name: _noting(function)})
 
 
@@ -72,7 +72,10 @@ class InputQuestions:
     def __init__(self, tracer: Any, root: CodeType, codes: Iterable[CodeType]) -> None:
         """`root` is the code of the traced function, `codes` are those of the functions that it may call."""
         self._tracer, self.root_code, self._root_facts = tracer, root, facts_of_code(root)
-        self._facts = facts = functools.reduce(CodeFacts.joined, map(facts_of_code, codes), self._root_facts)
+        named = {each: facts_of_code(each) for each in (root, *codes)}
+        self._facts = facts = functools.reduce(CodeFacts.joined, named.values())
+        compared = [each.compared_with_none - set(parameters_of(code)) for code, each in named.items()]
+        self._compares_locals = any(compared)  # with None
         self._tensors: list[ExampleTensor] = []
         self._has_none = False
         self._given: dict[int, ExampleProxy] = {}  # alive, because an identity must not be used again
@@ -92,7 +95,7 @@ class InputQuestions:
         tensor given twice is one object where the traced code compares objects.
         """
         proxy.__dict__["is_part"] = True
-        if self._is_compared_with_none(name, proxy.node.op == "placeholder"):
+        if self._is_compared_with_none(name, proxy.node.op == "placeholder", owner is not None):
             self.given(proxy)
         if self._facts.has_patterns:
             self.has_type(proxy)
@@ -155,7 +158,7 @@ class InputQuestions:
         frame = user_frame() if self.code_runs else None
         return frame is not None and not errors.isdisjoint(facts_of_code(frame.f_code).names)
 
-    def _is_compared_with_none(self, name: Any, is_argument: bool) -> bool:
+    def _is_compared_with_none(self, name: Any, is_argument: bool, is_item: bool) -> bool:
         if is_argument:
             return name in self._root_facts.compared_with_none
         if not self.code_runs:  # an item of `*args` or `**kwargs`, whose name in the code is not known
@@ -169,7 +172,14 @@ class InputQuestions:
         stored = stored_names(frame.f_code, frame.f_lasti)
         if len(stored) > 1 and isinstance(name, int) and name < len(stored):
             stored = stored[name : name + 1]  # one of several names that a container is unpacked into
-        return not compared.isdisjoint(stored)
+        instructions = instructions_from(frame.f_code, frame.f_lasti)
+        running, following = instructions[0], instructions[min(1, len(instructions) - 1)]
+        if not compared.isdisjoint(stored) or compares_with_none(following):
+            return True
+        # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)`, another call or a new list.
+        is_placed = running.opname.startswith(("BINARY_", "LOAD_", "UNPACK_SEQUENCE")) or not is_item
+        is_placed = is_placed or bool(stored and running.opname == "FOR_ITER")
+        return self._compares_locals and (not is_placed or following.opname.startswith(_HANDS_ON))
 
     def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
         # A function of a higher-order operator may ask about an input of the traced function.

@@ -94,8 +94,8 @@ def _set_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, mode: A
     """Set the grad mode, as a number that Python knows. A call without a `with` block is a node."""
     original(self, bool(mode))
     frame = sys._getframe(2)
-    following = [] if is_library_file(frame.f_code.co_filename) else instructions_from(frame.f_code, frame.f_lasti + 1)
-    if following and following[0].opname == "POP_TOP":
+    following = [] if is_library_file(frame.f_code.co_filename) else instructions_from(frame.f_code, frame.f_lasti)
+    if following and following[1].opname == "POP_TOP":
         tracer.create_node("call_function", _SET_GRAD_MODE, (self.mode,), {})
 
 

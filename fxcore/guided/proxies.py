@@ -149,8 +149,7 @@ class ExampleProxy(RecordingProxy):
         return int(self.tracer.answers.answer(length, int, "was asked for its length"))
 
     def __iter__(self) -> Iterator[Any]:
-        unpacked = call_site.unpacked_length(sys._getframe(1))
-        return self._items(unpacked)
+        return self._items(call_site.unpacked_length(sys._getframe(1)))
 
     def __reversed__(self) -> Iterator[Any]:
         return iter(list(self._items(None))[::-1])

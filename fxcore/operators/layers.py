@@ -114,9 +114,7 @@ def updates_state(module: torch.nn.Module) -> bool:
         return module.training and _keeps_statistics(module)
     if traits.is_embedding:
         return getattr(module, "max_norm", None) is not None
-    if not module._buffers:
-        return False
-    return traits.observes or (module.training and traits.may_write_buffers)
+    return bool(module._buffers) and (traits.observes or (module.training and traits.may_write_buffers))
 
 
 def _keeps_statistics(module: Any) -> bool:

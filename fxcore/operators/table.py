@@ -78,15 +78,12 @@ def facts_of_operator(operator: Any) -> Facts:
     facts: dict[str, Any] = {}
     if namespace.endswith("c10d_functional") and name.partition(".")[0] == "wait_tensor":
         return {"waits": True}  # its schema promises a new tensor
-    if any(map(_names_group, overloads)) or (namespace == "c10d_functional" and not name.startswith("_")):
+    names = [argument.name for each in overloads for argument in each._schema.arguments]
+    if not GROUP_ARGUMENTS.isdisjoint(names) or (namespace == "c10d_functional" and not name.startswith("_")):
         facts["collective"] = True
     if all(map(promises_new_tensors, overloads)):
         facts["non_aliasing"] = True
     return facts
-
-
-def _names_group(operator: Any) -> bool:
-    return any(each.name in GROUP_ARGUMENTS for each in operator._schema.arguments)
 
 
 def promises_new_tensors(operator: Any) -> bool:

@@ -48,8 +48,7 @@ class Partition(PartGraph):
 
 def is_state_switch(node: Node) -> bool:
     """Return whether `node` enters or leaves autocast, or sets grad mode."""
-    switches = (_enter_autocast, _exit_autocast, torch._C._set_grad_enabled)
-    return node.op == "call_function" and node.target in switches
+    return node.op == "call_function" and node.target in (_enter_autocast, _exit_autocast, torch._C._set_grad_enabled)
 
 
 def constant_switch(node: Node) -> tuple[Any, ...]:

@@ -41,8 +41,7 @@ def get_node_target(submodules: Mapping[str, nn.Module], node: Node) -> str:
         return get_acc_ops_name(target) if _is_of_accelerator(target) else qualified_name(target)
     if node.op == "call_module":
         module = submodules[target]
-        kind = getattr(module, "_base_class_origin", type(module))
-        return get_acc_ops_name(kind)
+        return get_acc_ops_name(getattr(module, "_base_class_origin", type(module)))
     raise GraphArgumentError(
         f"Expect op types of {', '.join(sorted(CALLABLE_NODE_OPS))}, but found {node.op}: {node.name} calls nothing"
     )

@@ -20,7 +20,8 @@ import torch
 
 _FXCORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LOST = object()
-NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
+# Instructions that belong to the one before or after. In warm code of Python 3.11, a call of a builtin runs at PRECALL.
+NO_STEPS = ("CACHE", "EXTENDED_ARG", "PRECALL")
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
 _NUMPY = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "numpy") + os.sep
 _NO_FILES = ("<frozen ", "<string>")  # imports, and methods that dataclasses and named tuples generate

@@ -19,8 +19,8 @@ _NONE_JUMPS = frozenset(code for name, code in dis.opmap.items() if name.endswit
 _PATTERNS = frozenset(code for name, code in dis.opmap.items() if name.startswith("MATCH_"))
 _IS = dis.opmap["IS_OP"]
 _CONSTANT_LOADS = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_SMALL", "LOAD_COMMON")
+_COPIES = ("COPY", "DUP_TOP")
 _WINDOW = 64  # bytes before a comparison that load what is compared; reading an instruction takes 10 microseconds
-_NO_FUNCTIONS: tuple[FunctionType, ...] = ()
 
 
 class CodeFacts(NamedTuple):
@@ -87,7 +87,8 @@ def _loads_before(code: CodeType, offset: int) -> list[dis.Instruction]:
     loads: list[dis.Instruction] = []
     for item in dis.get_instructions(part):
         is_index = item.opname == "BINARY_OP" and item.argrepr == "[]"  # from Python 3.14 on
-        if is_index or item.opname.startswith(("LOAD_", "BINARY_SUBSCR", "COPY", "DUP_TOP", "STORE_FAST_LOAD")):
+        is_stored = item.opname.startswith("STORE_") and bool(loads) and loads[-1].opname in _COPIES  # `:=`
+        if is_index or is_stored or item.opname.startswith(("LOAD_", "BINARY_SUBSCR", "STORE_FAST_LOAD", *_COPIES)):
             loads.append(item)
         elif item.opname not in NO_STEPS:
             loads.clear()
@@ -154,7 +155,7 @@ def _unwrapped(function: Any) -> tuple[FunctionType, ...]:
     if not isinstance(function, FunctionType):
         function = inspect.unwrap(function) if hasattr(function, "__wrapped__") else None
     if not isinstance(function, FunctionType):
-        return _NO_FUNCTIONS
+        return ()
     inner = inspect.unwrap(function)
     return (function, inner) if isinstance(inner, FunctionType) and inner is not function else (function,)
 
@@ -209,10 +210,23 @@ def _is_index(key: dis.Instruction | None, operation: dis.Instruction | None) ->
     return bool(operation.opname == "BINARY_SUBSCR" or operation.argrepr == "[]")
 
 
+def compares_with_none(item: dis.Instruction) -> bool:
+    """Return whether an instruction compares the value that is there with None, or loads None for a comparison."""
+    return item.opcode in _NONE_JUMPS or (item.opname == "LOAD_CONST" and item.argval is None)
+
+
+def parameters_of(code: CodeType) -> tuple[str, ...]:
+    """Return the names of the parameters of a function, without `*args` and `**kwargs`."""
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 @functools.lru_cache(maxsize=1024)
 def stored_names(code: CodeType, offset: int) -> tuple[Any, ...]:
     """Return the names that the results of the instruction at an offset are stored in: `a, b = ...`, `for a in ...`."""
-    stores = itertools.takewhile(lambda item: item.opname.startswith("STORE_"), instructions_from(code, offset)[1:])
+    following = [item for item in instructions_from(code, offset)[1:] if item.opname not in _COPIES]
+    while following and following[0].opname == "JUMP_FORWARD":  # `mask = batch["mask"] if "mask" in batch else None`
+        following = instructions_from(code, following[0].argval)
+    stores = itertools.takewhile(lambda item: item.opname.startswith("STORE_"), following)
     found: list[Any] = []
     for item in stores:
         if item.opname.startswith("STORE_FAST_") and isinstance(item.argval, tuple):

@@ -24,7 +24,7 @@ MESSAGE, ASSERTION = "message", "assertion"
 _WRITERS = ("logging", "warnings", "traceback")  # modules that make texts of their arguments
 _MAKES_TEXT = ("FORMAT_", "CONVERT_VALUE")
 _JOINS_TEXTS = ("BUILD_STRING", "BINARY_ADD", "BINARY_MODULO")
-_LOADS = ("LOAD_", "PUSH_NULL", "COPY", "DUP_TOP", "KW_NAMES", "PRECALL")
+_LOADS = ("LOAD_", "PUSH_NULL", "COPY", "DUP_TOP", "KW_NAMES")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 _SAYING = frozenset({"_assert", "warn", "warn_explicit", "warning_once", "info_once", *dir(logging.Logger)})
 
@@ -93,7 +93,7 @@ def _callees(code: CodeType, offset: int) -> tuple[_Callee, ...]:
     The second function gets the result as it is, or as a part of a longer text.
     """
     instructions = instructions_from(code, 0)
-    position = next((index for index, item in enumerate(instructions) if item.offset == offset), None)
+    position = next((index for index, item in enumerate(instructions) if item.offset >= offset), None)
     if position is None:
         return ()
     found = []
@@ -154,9 +154,7 @@ def _is_call(item: dis.Instruction) -> bool:
 
 
 def _effect(item: dis.Instruction) -> int:
-    """Return how many values an instruction adds to the stack. Python 3.11 takes arguments in an instruction before."""
-    if item.opname == "PRECALL":
-        return 0
+    """Return how many values an instruction adds to the stack."""
     if item.opname == "CALL":
         return -1 - int(item.arg or 0)
     return dis.stack_effect(item.opcode, item.arg if item.opcode >= dis.HAVE_ARGUMENT else None)

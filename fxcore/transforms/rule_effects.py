@@ -76,11 +76,10 @@ class Surroundings:
         """Look for effects in the graph of `gm`."""
         self._gm = gm
         self._storage: SharedStorage | None = None
-        self._has_effects = any(self._has_effect(node) for node in gm.graph.nodes)
-
-    def _has_effect(self, node: Node) -> bool:
-        effects = effects_of_node(node, self._gm)
-        return bool(self._kinds(node)) or bool(effects.written(node.args, node.kwargs))
+        nodes = gm.graph.nodes
+        self._has_effects = any(
+            self._kinds(node) or effects_of_node(node, gm).written(node.args, node.kwargs) for node in nodes
+        )
 
     def _kinds(self, node: Node) -> set[str]:
         return {

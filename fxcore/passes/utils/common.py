@@ -51,5 +51,4 @@ __all__ = ["HolderModule", "compare_graphs", "lift_subgraph_as_module"]
 
 def compare_graphs(left: Graph, right: Graph) -> bool:
     """Return whether two graphs have the same nodes, wired the same way, with inputs and outputs in the same order."""
-    matcher = SubgraphMatcher(left, match_output=True, match_placeholder=True)
-    return len(matcher.match(right)) > 0
+    return len(SubgraphMatcher(left, match_output=True, match_placeholder=True).match(right)) > 0

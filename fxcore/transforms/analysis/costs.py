@@ -158,8 +158,7 @@ def _node_cost(node: Node, values: GraphValues, counted: set[int]) -> NodeCost:
     flops, uncounted = _flops(call, values.inner_calls.get(node, ()))
     read, written = _bytes(node, call, values)
     params = _new_parameters(node, values, counted)
-    cost = Cost(flops, read, written, params, 1)
-    return NodeCost(node, call.name, module_path(node), cost, uncounted)
+    return NodeCost(node, call.name, module_path(node), Cost(flops, read, written, params, 1), uncounted)
 
 
 def _flops(call: OperatorCall, inner: Iterable[OperatorCall]) -> tuple[int, tuple[str, ...]]:

@@ -36,8 +36,7 @@ def graph_statistics(costs: GraphCosts) -> GraphStatistics:
         parameters[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
     size = sum(parameter.numel() * parameter.element_size() for parameter in read.values())
     counts = Counter(each.operator for each in costs.nodes)
-    peak = activation_memory(costs.values).peak
-    return GraphStatistics(counts, by_operator, parameters, size, costs.total, peak)
+    return GraphStatistics(counts, by_operator, parameters, size, costs.total, activation_memory(costs.values).peak)
 
 
 def statistics_difference(expected: GraphStatistics, obtained: GraphStatistics) -> str:

@@ -137,5 +137,4 @@ class FuseActivations(RewritingPass):
                 "training mode; call eval() on the model, trace it, and run this pass then"
             )
         activation, maker = activations[0]
-        joined = maker(layer, activation)
-        return joined.train(layer.training)
+        return maker(layer, activation).train(layer.training)

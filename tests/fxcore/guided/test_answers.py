@@ -540,3 +540,26 @@ def asks_for_inference_in_no_grad(x):
 )
 def test_a_question_about_a_mode_is_a_guard_unless_the_code_holds_the_mode(function, guards):
     assert guards_of(function, X) == guards
+
+
+class CountsCalls(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.number = number
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return x / self.number(self.calls)
+
+
+@pytest.mark.parametrize("number", [int, float])
+def test_a_number_of_a_tensor_is_asked_behind_the_write_to_the_tensor(number):
+    model = CountsCalls(number)
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.ones(3))
+
+    assert torch.equal(graph_module(torch.ones(3)), torch.ones(3))
+    with pytest.raises(GuardError, match=rf"{number.__name__}\(self.calls\) == 1"):
+        graph_module(torch.ones(3))
+    assert model.calls == 1

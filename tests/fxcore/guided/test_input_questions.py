@@ -686,3 +686,115 @@ def test_the_fields_of_a_dataclass_are_those_of_its_class():
     torch.testing.assert_close(graph_module(Batch(X, Y)), {"x": X, "mask": Y})
     with pytest.raises(GuardError, match="type\\(batch\\) is Batch: it is"):
         graph_module(LargerBatch(X, X))
+
+
+def of_values(named):
+    return [value * 2 for value in named.values() if value is not None]
+
+
+def of_pairs(named):
+    given = {}
+    for key, value in named.items():
+        if value is not None:
+            given[key] = value
+    return given
+
+
+def of_sorted_pairs(named):
+    for _, value in sorted(named.items()):
+        if value is None:
+            return 1
+    return 2
+
+
+def of_keys(named):
+    return sum(named[key] is not None for key in named)
+
+
+def of_an_added_key(named):
+    value = named.setdefault("b", 1)
+    return 1 if value is None else 2
+
+
+def of_an_assigned_expression(named):
+    if (value := named["b"]) is None:
+        return 1
+    return 2 if value is named else 3
+
+
+def of_two_names(named):
+    value = other = named["b"]
+    return [value, 1 if other is None else 2]
+
+
+def of_a_present_key(named):
+    value = named["b"] if "b" in named else None  # noqa: SIM401 - the form under test
+    return 1 if value is None else 2
+
+
+def of_a_new_list(named):
+    values = [named[key] for key in ("a", "b")]
+    return 1 if values[1] is None else 2
+
+
+def second_of(named):
+    return named["b"]
+
+
+def of_a_result(named):
+    value = second_of(named)
+    return 1 if value is None else 2
+
+
+@pytest.mark.parametrize("other", [None, Y])
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(of_values, of_pairs, of_sorted_pairs, of_keys, of_an_added_key, of_an_assigned_expression, of_two_names),
+        *(of_a_present_key, of_a_new_list, of_a_result),
+    ],
+)
+def test_an_item_that_is_compared_with_none_wherever_it_goes_is_a_guard(function, other):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=({"a": X, "b": other},))
+
+    torch.testing.assert_close(graph_module({"a": X, "b": other}), function({"a": X, "b": other}))
+    with pytest.raises(GuardError):
+        graph_module({"a": X, "b": X if other is None else None})
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_item_of_a_numbered_loop_is_compared_with_none(at):
+    def position(items):
+        for index, item in enumerate(items):
+            if item is None:
+                return index
+        return -1
+
+    graph_module = fxcore.symbolic_trace(position, example_inputs=([X, X],))
+
+    with pytest.raises(GuardError, match=rf"items\[{at}\] is not None"):
+        graph_module([None if index == at else X for index in range(2)])
+
+
+def by_name(batch):
+    for name in ("x", "mask"):
+        if getattr(batch, name) is None:
+            return name
+    return "all"
+
+
+def as_a_dict(pair):
+    return [name for name, value in pair._asdict().items() if value is not None]
+
+
+@pytest.mark.parametrize(("function", "made"), [(by_name, Batch), (as_a_dict, Pair)])
+def test_a_guard_on_an_attribute_does_not_depend_on_how_often_the_code_ran(function, made):
+    for _ in range(20):  # Python replaces instructions of code that runs often
+        function(made(X, None))
+
+    for _ in range(3):
+        graph_module = fxcore.symbolic_trace(function, example_inputs=(made(X, Y),))
+
+        assert graph_module(made(Y, X)) == function(made(Y, X))
+        with pytest.raises(GuardError, match="is not None: it is False"):
+            graph_module(made(X, None))
