@@ -77,7 +77,7 @@ class EagerError(GateError, RuntimeError):
 
 
 class UncomparableError(GateError, TypeError):
-    """An output with a value that has nothing to compare but its type."""
+    """An output with a value that has nothing to compare but its type, or for which a hook gave no answer in words."""
 
 
 class VacuousCheckError(GateError, ValueError):

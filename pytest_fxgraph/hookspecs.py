@@ -41,7 +41,7 @@ def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
 
     :param document: the graph as plain frozen data, see `pytest_fxgraph.document.model`.
     :returns: another document, made with `dataclasses.replace`; its records have `_replace`. None to leave the document
-        as it is.
+        as it is. Any other answer is a DocumentError.
 
     Example, for module paths with a prefix that varies::
 
@@ -100,7 +100,7 @@ def pytest_fxgraph_compare_outputs(expected: Any, obtained: Any, path: str) -> s
     :param obtained: the output of its graph.
     :param path: the place in the output, for example ``output['logits'][0]``.
     :returns: "" if the two are equal enough. Otherwise the difference in words; the failure shows it after the path.
-        None for the usual comparison.
+        None for the usual comparison. Any other answer is an UncomparableError.
 
     Example, for boxes in any order::
 

@@ -177,9 +177,7 @@ def name_of_target(target: Any) -> str:
     """Return the name of a target as messages show it."""
     if isinstance(target, str):
         return target
-    if isinstance(target, type):
-        return class_name(target)
-    return _name(target, TargetNames(repr))
+    return class_name(target) if isinstance(target, type) else _name(target, TargetNames(repr))
 
 
 def as_targets(targets: Any) -> list[Any]:

@@ -428,9 +428,7 @@ def _value_in_test(setting: Setting, item: pytest.Item, marks: Iterable[pytest.M
         if setting.name in mark.kwargs:
             _check_marker(mark, item)
             return setting.read(mark.kwargs[setting.name], f"marker fx of {item.nodeid}, {setting.name}")
-    if setting.help:
-        return value_of_config(setting, item.config)
-    return setting.default
+    return value_of_config(setting, item.config) if setting.help else setting.default
 
 
 def _of_argument(setting: Setting, argument: object) -> Any:
@@ -450,9 +448,7 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
     if given is not None:
         return setting.read(given, setting.option)
     written = config.getini(setting.key)
-    if written:
-        return setting.read(written, f"ini key {setting.key}")
-    return setting.default
+    return setting.read(written, f"ini key {setting.key}") if written else setting.default
 
 
 def wants_collection_record(config: pytest.Config) -> bool:

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from pytest_fxgraph.captures.state_names import StateHolder, placed
 from pytest_fxgraph.captures.torch_internals import part_of_torch
-from pytest_fxgraph.errors import CaptureError, SubjectError
+from pytest_fxgraph.errors import CaptureError, ChoiceError, SubjectError
 
 PHASE = "phase"  # key of `node.meta` in the graph of a step: the part of the step that a node belongs to
 # The parts of a step, in the order in which they run; the nodes of a step's graph are marked with them.
@@ -59,7 +59,7 @@ class TrainStep(nn.Module):
     ) -> None:
         super().__init__()
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise ValueError(f"steps must be a whole number of at least 1, got {steps!r}")
+            raise ChoiceError(f"steps must be a whole number of at least 1, got {steps!r}")
         made = optimizer if isinstance(optimizer, torch.optim.Optimizer) else optimizer(model.parameters())
         # Not registered: the state has the paths that it has in the model.
         modes = [(module, module.training) for module in model.modules()]

@@ -23,9 +23,8 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 def string_text(value: str) -> str:
     """Quote a string; everything that is not printable ASCII is escaped as Python would read it back."""
-    if _NEEDS_NO_ESCAPE.match(value):
-        return f'"{value}"'
-    return '"' + "".join(map(escaped, value)) + '"'
+    text = value if _NEEDS_NO_ESCAPE.match(value) else "".join(map(escaped, value))
+    return f'"{text}"'
 
 
 def bytes_text(value: bytes) -> str:
@@ -43,9 +42,7 @@ def int_text(value: int) -> str:
 
 def float_text(value: float) -> str:
     """Write a float so that every bit comes back: -0.0, the sign and the payload of NaN included."""
-    if math.isnan(value):
-        return _nan_text(value)
-    return float.__repr__(value)
+    return _nan_text(value) if math.isnan(value) else float.__repr__(value)
 
 
 def complex_text(value: complex) -> str:

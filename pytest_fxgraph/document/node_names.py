@@ -66,6 +66,7 @@ def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
     _, *told = _SECTION.split(text[head.end() - 1 : end])
     found = dict(zip(told[::2], told[1::2], strict=True))
     try:
+        _check(2 * len(found) == len(told))  # no section stands there twice
         walk = _Walk(document.nodes)
         graph = _lines_of(found.pop("graph", ""))
         walk.level(
@@ -137,6 +138,7 @@ def _taken_apart(
         below = tuple([each[len(INDENT) :] for each in lines[begin:position]])
         shared, head, path, label = block.groups()
         if shared:
+            _check(shared not in bodies)
             bodies[shared], known[shared] = below, _taken_apart(below, part_of)
             continue
         if label and not below:

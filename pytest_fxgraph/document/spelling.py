@@ -170,9 +170,7 @@ def _drop_blank(out: list[str]) -> None:
 
 
 def _number(text: str) -> str:
-    if re.search(r"[.eE]", text):
-        return float_text(float(text))
-    return text.replace("_", "")
+    return float_text(float(text)) if re.search(r"[.eE]", text) else text.replace("_", "")
 
 
 def _quoted(text: str) -> str:

@@ -49,9 +49,7 @@ class TargetNames:
         if isinstance(target, functools.partial):
             return self._partial_name(target)
         name = operator_name(target) or _public_name(target)
-        if "<locals>" in name or "<lambda>" in name:
-            return self._numbered(name, target)
-        return name
+        return self._numbered(name, target) if "<locals>" in name or "<lambda>" in name else name
 
     def _partial_name(self, partial: functools.partial[Any]) -> str:
         parts = [self.name(partial.func), *map(self._argument_text, partial.args)]

@@ -209,9 +209,7 @@ def _other_values(value: Any) -> list[Any]:
         return [value + 1, -value, 0.0, int(value), None]
     if isinstance(value, str):
         return [value + "_", "", None]
-    if isinstance(value, torch.dtype):
-        return other_dtypes(value)
-    return []
+    return other_dtypes(value) if isinstance(value, torch.dtype) else []
 
 
 def _changes_of_arguments(model: Any, example: Arguments) -> Iterator[Change]:

@@ -74,7 +74,7 @@ class GraphCall:
 
 @dataclasses.dataclass(frozen=True)
 class EquivalenceCheck:
-    """The arguments and the rules of one check. Raises ValueError if `samples` is no whole number of at least 1."""
+    """The arguments and the rules of one check. Raises ChoiceError if `samples` is no whole number of at least 1."""
 
     arguments: Arguments
     comparison: OutputComparison
@@ -92,7 +92,7 @@ class EquivalenceCheck:
 
     def __post_init__(self) -> None:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
-            raise ValueError(f"samples must be a whole number of at least 1, got {self.samples!r}")
+            raise ChoiceError(f"samples must be a whole number of at least 1, got {self.samples!r}")
 
     def run(self, model: Any, graph_call: GraphCall, mode: str | None, guard: Snapshot | None = None) -> None:
         """Compare on all samples; model, graph and random generators are restored.

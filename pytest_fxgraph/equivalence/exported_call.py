@@ -33,9 +33,7 @@ def called_as_module(subject: Any) -> Any:
     """
     if is_exported_program(subject):
         return subject.module()
-    if is_graph(subject):
-        return owner_of(subject)
-    return subject
+    return owner_of(subject) if is_graph(subject) else subject
 
 
 def owner_of(graph: Any) -> Any:

@@ -45,6 +45,9 @@ class OutputComparison:
         """Yield every difference of two nested values at `path`; `entered` holds the containers around them."""
         answer = self.custom_comparison(expected, obtained, path) if self.custom_comparison else None
         if answer is not None:
+            if not isinstance(answer, str):  # False would count as equal, because it is as empty as ""
+                what = "expected '' for equal outputs, the difference in words, or None"
+                raise UncomparableError(f"pytest_fxgraph_compare_outputs gave {answer!r:.80} for {path}; {what}")
             if answer and "values" in self.checks:
                 yield Mismatch("value", path, answer)
             return

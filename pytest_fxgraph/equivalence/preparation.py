@@ -15,13 +15,14 @@ from fxcore.state.held_state import modules_by_path
 from fxcore.state.readings import seed_generators
 from pytest_fxgraph.arguments import MODES
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
+from pytest_fxgraph.errors import ChoiceError
 
 
 def checked_modes(modes: object) -> tuple[str, ...]:
-    """Return the modes to run in, from one name or several; raise ValueError for an unknown name and for no name."""
+    """Return the modes to run in, from one name or several; raise ChoiceError for an unknown name and for no name."""
     wanted = (modes,) if isinstance(modes, str) else tuple(modes) if isinstance(modes, (tuple, list)) else ()
     if not wanted or any(mode not in MODES for mode in wanted):
-        raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}, got {modes!r}")
+        raise ChoiceError(f"modes must name at least one of {', '.join(map(repr, MODES))}, got {modes!r}")
     return wanted
 
 
@@ -29,7 +30,7 @@ def set_mode(model: object, mode: str, modes: tuple[str, ...] = ()) -> str | Non
     """Call the model's train(), which may keep parts frozen, unless every module is in that mode already.
 
     Return the mode. Return None if the model refuses train() and eval(), as the module of an exported program does: the
-    model then keeps the mode of its capture. Parts that refuse are left out. Raises ValueError if a model that refuses
+    model then keeps the mode of its capture. Parts that refuse are left out. Raises ChoiceError if a model that refuses
     has to run in more than one of `modes`.
     """
     if not isinstance(model, nn.Module) or _is_in_mode(model, mode):
@@ -41,7 +42,7 @@ def set_mode(model: object, mode: str, modes: tuple[str, ...] = ()) -> str | Non
             _set_flags(model, mode == "train")
             return mode
         if len(modes) > 1:
-            raise ValueError(
+            raise ChoiceError(
                 f"modes={modes!r} asks for more than one, and the {type(model).__name__} refuses train() and eval(): "
                 "it has only the mode that it was captured in. Leave modes out, and capture the model once in each mode"
             ) from None

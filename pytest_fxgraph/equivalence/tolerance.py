@@ -12,6 +12,7 @@ import torch
 
 from fxcore.state.storage import wrapped_tensors
 from pytest_fxgraph.arguments import NumberByPath
+from pytest_fxgraph.errors import ChoiceError
 
 # The beginnings of the paths of results.
 OUTPUT = "output"
@@ -78,7 +79,7 @@ class ToleranceRule:
     finite magnitude of the expected tensor if that is below 1, so that an output of 1e-9 is compared as closely as an
     output of 1. A tensor of zeros must be all zeros. An `atol` of the caller is taken as it is. With `sqnr` or
     `cosine`, floating tensors have to reach these thresholds, and elements are compared by the caller's tolerances
-    alone. Raises ValueError for a tolerance below 0, and for thresholds that zeros would reach.
+    alone. Raises ChoiceError for a tolerance below 0, and for thresholds that zeros would reach.
     """
 
     # Numbers by path have globs as keys, with * as the only wildcard; the first glob that matches counts.
@@ -96,11 +97,11 @@ class ToleranceRule:
             numbers = {f" of {glob!r}": value for glob, value in _by_path(given).items()}
             for place, value in (numbers if isinstance(given, Mapping) else {"": given}).items():
                 if value is not None and not (isinstance(value, Real) and value >= 0):
-                    raise ValueError(f"{name}{place} must be a number of at least 0, got {value!r}")
+                    raise ChoiceError(f"{name}{place} must be a number of at least 0, got {value!r}")
         if self.sqnr is not None and not (isinstance(self.sqnr, Real) and 0 < self.sqnr < math.inf):
-            raise ValueError(f"sqnr must be a number of decibels above 0, which zeros reach, got {self.sqnr!r}")
+            raise ChoiceError(f"sqnr must be a number of decibels above 0, which zeros reach, got {self.sqnr!r}")
         if self.cosine is not None and not (isinstance(self.cosine, Real) and 0 < self.cosine < 1):
-            raise ValueError(f"cosine must be a number between 0 and 1, got {self.cosine!r}")
+            raise ChoiceError(f"cosine must be a number between 0 and 1, got {self.cosine!r}")
 
     def for_path(self, path: str) -> ToleranceRule:
         """Return the rule for a path."""
@@ -154,9 +155,7 @@ class ToleranceRule:
         if not self.is_default:
             return None
         largest = largest_magnitude([expected]) if self.of_gradients is None else self.of_gradients
-        if largest <= 1 or not math.isfinite(largest):
-            return None
-        return self._scaled(expected.dtype, largest)
+        return self._scaled(expected.dtype, largest) if 1 < largest < math.inf else None
 
     def for_gradients(self, gradients: Iterable[torch.Tensor]) -> ToleranceRule:
         """Return the rule for gradients of one kind, of inputs or of parameters.

@@ -12,9 +12,10 @@ import pytest
 from pytest_fxgraph.errors import CheckError, GoldenMissingError
 
 if TYPE_CHECKING:
+    from pytest_fxgraph.document.model import GraphDocument
     from pytest_fxgraph.gate.inline_call import InlineCall
     from pytest_fxgraph.report.numeric_failure import NumericFailure
-    from pytest_fxgraph.report.outcome import Outcome
+    from pytest_fxgraph.report.outcome import Outcome, Terms
     from pytest_fxgraph.report.stage_strip import StageStrip
 
 # A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
@@ -36,6 +37,7 @@ class GoldenAttempt:
         self.unnamed = 0  # comparisons without a name so far
         self.outcomes: list[Outcome] = []
         self.texts: dict[str, str] = {}  # by golden: the text to write if the test passes
+        self.matched: list[tuple[str, Terms, GraphDocument]] = []  # the golden, and the graph that matched it
         self.traced_texts: dict[str, str] = {}  # by golden: its text if it is compared at `exact`
         self.inline_texts: dict[InlineCall, str] = {}  # where texts are written: the text that matched or is wanted
         # Inline goldens that were made and not compared yet, with the line of their test.

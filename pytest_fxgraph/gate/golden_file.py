@@ -14,7 +14,7 @@ import torch
 
 from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
-from pytest_fxgraph.errors import GoldenError, GoldenNameError
+from pytest_fxgraph.errors import GoldenError, GoldenNameError, GoldenWriteError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.collection import has_case_collision
 from pytest_fxgraph.gate.commands import accepting_command
@@ -166,9 +166,15 @@ class TestFile(TestPlace):
     def may_write(self, update: str) -> bool:
         """Return whether the run updates goldens like this one.
 
-        It does not where this test is about to write another text to the golden: one of the texts would be lost.
+        Raises GoldenWriteError if the test has compared another graph with the golden: one of the two would be lost.
         """
-        return self._written not in self.attempt.texts and super().may_write(update)
+        if not super().may_write(update):
+            return False
+        others = [document for *key, document in self.attempt.matched if key == [self.shown, self._obtained.terms]]
+        if self._written in self.attempt.texts or any(map(self._obtained.differs_from, others)):
+            advice = "give one of the two a name of its own: fx_golden(name=...)"
+            raise GoldenWriteError(f"cannot write {self._written}: this test compares two graphs with it; {advice}")
+        return True
 
     def schedule(self, outcome: Outcome) -> Outcome:
         """Have the text written to this file, or to the variant if the run updates variants."""
@@ -181,6 +187,8 @@ class TestFile(TestPlace):
 
     def keep_match(self, outcome: Outcome, text: str) -> None:
         """Keep the outcome. A worker adds the digest of the golden, for the controller's copy may be another one."""
+        if super().may_write("changed"):  # a later graph may want to write the golden
+            self.attempt.matched.append((self.shown, self._obtained.terms, self._obtained.document))
         super().keep_match(self.with_digest(outcome, text) if is_worker(self._item.config) else outcome, text)
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument, recorded_at, without_code, without_computed_contents
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
+from pytest_fxgraph.errors import DocumentError
 from pytest_fxgraph.goldens.program_set import PROGRAM_NOTE
 from pytest_fxgraph.report.outcome import Terms, Told
 
@@ -281,5 +282,7 @@ class ObtainedGraph:
             document = with_code(document, graphs)
         for hook in self._hooks.normalizers:  # each reads what the one before it returned
             changed: Any = hook.function(*(document for _ in hook.argnames))
+            if not isinstance(changed, GraphDocument | None):
+                raise DocumentError(f"pytest_fxgraph_normalize gave {changed!r:.80}; expected a GraphDocument, or None")
             document = document if changed is None else changed
         return document

@@ -110,10 +110,8 @@ class RunEnd:
         """Return the next step: the step that most open goldens need."""
         goldens = self._goldens
         if goldens.written_received:
-            return [
-                f"list them with `{decide(self._config, 'accept')}`, look at each and decide with "
-                f"`{decide(self._config, 'review')}`"
-            ]
+            accept, review = (decide(self._config, verb) for verb in ("accept", "review"))
+            return [f"list them with `{accept}`, look at each and decide with `{review}`"]
         failed = [outcome for outcome in goldens.outcomes if outcome.status not in ("matched", "updated")]
         commands = {outcome.command for outcome in failed if outcome.command}
         if len(commands) == 1:
@@ -122,8 +120,11 @@ class RunEnd:
         if commands and {outcome.status for outcome in failed} == {"missing"}:
             command = run_again(self._config, "--fx-update-golden", "--fx-update-only", "new")
             return [f"next, write what is missing: {command}"]
-        is_told = has_told_clusters or not commands
-        return [] if is_told else [f"next, look at each and decide: {decide(self._config, 'review')}"]
+        if has_told_clusters or not commands:
+            return []
+        if all(outcome.inline is not None for outcome in failed if outcome.command):  # nothing is received to review
+            return [f"next, if all graphs are right: {run_again(self._config, '--fx-update-golden')}"]
+        return [f"next, look at each and decide: {decide(self._config, 'review')}"]
 
     def _inline_lines(self) -> list[str]:
         """Return the command of each test with an inline golden that differs, because nothing is received for it."""

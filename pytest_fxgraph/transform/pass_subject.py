@@ -25,7 +25,7 @@ from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.captures.train_step import TrainStep
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
-from pytest_fxgraph.errors import CaptureError, SubjectError
+from pytest_fxgraph.errors import CaptureError, ChoiceError, SubjectError
 from pytest_fxgraph.transform.passes import Form
 from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in, with_programs
 
@@ -42,20 +42,20 @@ class PassSubject:
 
     @staticmethod
     def of(model: Any, trace: str | None, concrete_args: dict[str, Any] | None, inplace: bool) -> PassSubject:
-        """Take a test's model or graph; raise ValueError for options that do not fit it."""
+        """Take a test's model or graph; raise ChoiceError for options that do not fit it."""
         if trace is not None and trace not in TRACES:
-            raise ValueError(f"trace must be one of {', '.join(map(repr, TRACES))}, got {trace!r}")
+            raise ChoiceError(f"trace must be one of {', '.join(map(repr, TRACES))}, got {trace!r}")
         if trace == "export" and concrete_args:
-            raise ValueError("concrete_args are for symbolic tracing; with trace='export', give the values as inputs")
+            raise ChoiceError("concrete_args are for symbolic tracing; with trace='export', give the values as inputs")
         if inplace and isinstance(model, TrainStep):
-            raise ValueError("inplace=True needs a copy, and a copy of an optimizer has no hooks; leave it out")
+            raise ChoiceError("inplace=True needs a copy, and a copy of an optimizer has no hooks; leave it out")
         if isinstance(model, Capture):
             model = _only_graph(model)
         is_lone = is_graph(model)
         made = PassSubject(owner_of(model) if is_lone else model, trace, concrete_args, inplace)
         for name, option in (("trace", trace), ("concrete_args", concrete_args)):
             if option and (is_lone or made.is_graph):
-                raise ValueError(f"{name} is for modules that are traced, and a {name_of(model)} is a graph already")
+                raise ChoiceError(f"{name} is for modules that are traced, and a {name_of(model)} is a graph already")
         return replace(made, form="graph") if is_lone else made
 
     @property

@@ -398,7 +398,7 @@ def test_a_part_of_an_input_that_one_run_replaces_is_told():
 
 @pytest.mark.parametrize("samples", [0, -1, 1.0, True, "2"])
 def test_samples_are_a_whole_number_of_at_least_1(samples):
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 1, got "):
+    with pytest.raises(ChoiceError, match="samples must be a whole number of at least 1, got "):
         FxEquivalence()(torch.relu, values(2), samples=samples)
 
 

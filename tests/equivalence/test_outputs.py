@@ -452,6 +452,14 @@ def test_the_users_comparison_decides_about_outputs_alone():
         assert comparison.would_match_zeros(torch.zeros(1), "buffer b", is_output=False) is of_state
 
 
+@pytest.mark.parametrize("answer", [False, True, 0, {}])
+def test_an_answer_of_the_users_comparison_that_is_no_text_is_refused(answer):
+    with pytest.raises(
+        UncomparableError, match=f"compare_outputs gave {answer} for output; expected '' for equal outp"
+    ):
+        sentences([1], [2], custom_comparison=lambda *_: answer)
+
+
 def test_the_users_comparison_is_asked_about_a_tensor_that_wraps_others_and_not_about_its_parts():
     asked = []
     comparison = OutputComparison(

@@ -11,6 +11,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, set_mode, training_kept
+from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 
@@ -43,7 +44,7 @@ def test_a_graph_takes_the_models_flags_by_path_and_the_mode_for_parts_of_its_ow
 def test_modes_are_one_name_or_several(wrong):
     assert checked_modes("eval") == ("eval",)
     assert checked_modes(["train", "eval"]) == ("train", "eval")
-    with pytest.raises(ValueError, match="modes must name at least one of 'eval', 'train', got "):
+    with pytest.raises(ChoiceError, match="modes must name at least one of 'eval', 'train', got "):
         checked_modes(wrong)
 
 
@@ -91,7 +92,9 @@ def test_a_model_that_refuses_modes_keeps_the_one_that_it_was_captured_in():
 
     assert set_mode(module, "eval", ("eval",)) is None
     assert set_mode(nn.Sequential(nn.ReLU()), "eval", ("eval", "train")) == "eval"
-    with pytest.raises(ValueError, match=r"asks for more than one, and the GraphModule refuses train\(\) and eval\(\)"):
+    with pytest.raises(
+        ChoiceError, match=r"asks for more than one, and the GraphModule refuses train\(\) and eval\(\)"
+    ):
         set_mode(module, "train", ("train", "eval"))
 
 

@@ -14,6 +14,7 @@ from pytest_fxgraph import hookspecs
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument, without_computed_contents
+from pytest_fxgraph.errors import DocumentError
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, runs_examples
 from pytest_fxgraph.report.outcome import Terms, Told
 
@@ -203,6 +204,13 @@ def test_hooks_of_a_test_change_the_document_before_anything_is_compared():
     assert graph.document.code  # a hook may read the code
     assert not obtained().document.code
     assert obtained(level="exact").document.code
+
+
+def test_a_hook_that_makes_no_document_of_a_document_is_named():
+    hook = SimpleNamespace(argnames=("document",), function=lambda document: "a text")
+
+    with pytest.raises(DocumentError, match="fxgraph_normalize gave 'a text'; expected a GraphDocument, or None"):
+        obtained(hooks=Hooks(normalizers=(hook,)))
 
 
 def test_hooks_adapt_subjects_and_name_functions():

@@ -286,6 +286,14 @@ def test_a_cause_of_inline_goldens_alone_has_no_command(summary):
             [differing("a"), differing("b")],
             "fx: next, look at each and decide: pytest --fx-received; fxgraph review --golden-dir golden",
         ),
+        (
+            [differing("a", inline={}), differing("b", inline={}), differing("c", command="")],
+            "fx: next, if all graphs are right: pytest --fx-update-golden",
+        ),
+        (
+            [differing("a", inline={}), differing("b")],
+            "fx: next, look at each and decide: pytest --fx-received; fxgraph review --golden-dir golden",
+        ),
         ([differing("a", command=""), differing("b", command="")], None),
         ([differing("a", command=""), differing("b")], "fx: next, if the new graph is right: pytest b"),
         ([Outcome("t", "a", "structure", "matched")], None),

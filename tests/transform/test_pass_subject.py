@@ -17,7 +17,7 @@ from fixtures.torch_versions import TORCH
 from fixtures.transform_models import ConvBnRelu, image
 from pytest_fxgraph import functions
 from pytest_fxgraph.equivalence.inputs import arguments_of
-from pytest_fxgraph.errors import CaptureError, SubjectError
+from pytest_fxgraph.errors import CaptureError, ChoiceError, SubjectError
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.pass_subject import PassSubject
 
@@ -145,7 +145,7 @@ def test_a_graph_module_is_traced_anew_only_where_that_is_asked_for():
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, subject, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ChoiceError, match=words):
         FxTransform()(noting, subject(), image(), **options)
 
 
@@ -374,7 +374,7 @@ def test_concrete_arguments_are_fixed_in_the_trace_that_a_pass_gets():
     ],
 )
 def test_options_of_a_trace_are_refused_for_graphs(make, options, name):
-    with pytest.raises(ValueError, match=f"{name} is for modules that are traced, and a .* is a graph already"):
+    with pytest.raises(ChoiceError, match=f"{name} is for modules that are traced, and a .* is a graph already"):
         PassSubject.of(make(), *options, False)
 
 

@@ -75,8 +75,37 @@ def test_two_graphs_under_one_name_cannot_be_written(project):
     result = project.update()
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E*test_net.function.yaml*"])
+    result.stdout.fnmatch_lines(["E*test_net.function.yaml*a name of its own: fx_golden(name=...)"])
     assert project.goldens() == {}
+
+
+def test_an_update_does_not_write_another_graph_where_one_has_matched(project):
+    project.test(NAMED.format(again="torch.neg"))
+    project.update()
+    goldens = project.goldens()
+    first, _, second = NAMED.format(again="torch.neg").rpartition("torch.neg")
+    project.test(f"{first}torch.abs{second}")
+
+    result = project.update()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*test_net.function.yaml*a name of its own: fx_golden(name=...)"])
+    assert project.goldens() == goldens
+
+
+def test_a_name_compared_with_and_without_shapes_is_updated_with_the_shapes(project):
+    twice = (
+        "import torch\n\n\ndef test_net(fx_golden):\n    assert torch.neg == fx_golden(name='a')\n"
+        "    assert torch.neg == fx_golden(name='a', example_inputs=torch.ones({size}))\n"
+    ).replace("torch.neg ==", "(lambda x: torch.neg(x)) ==")
+    project.test(twice.format(size=2).replace("name='a')\n", "name='a', example_inputs=torch.ones(2))\n", 1))
+    project.update()
+    project.test(twice.format(size=3))
+
+    project.update().assert_outcomes(passed=1)
+
+    assert "float32[3]" in project.goldens()["test_net/test_net.a.yaml"].decode()
+    project.run().assert_outcomes(passed=1)
 
 
 def test_check_goes_on_and_reports_all(project):

@@ -134,9 +134,7 @@ def outermost_block(path: str) -> str:
 
 def relative_path(path: str, around: str) -> str:
     """Return a path as seen from a module around it."""
-    if not around:
-        return path
-    return path.removeprefix(around).removeprefix(".")
+    return path.removeprefix(around).removeprefix(".") if around else path
 
 
 def described_node(index: GraphIndex, position: int, seen_from: str) -> str:

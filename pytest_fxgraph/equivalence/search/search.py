@@ -53,8 +53,8 @@ class SearchReport(NamedTuple):
 class SearchBudget:
     """The tries of each search, and the seconds that all searches of one call share.
 
-    Raises ValueError if `tries` is not a whole number of at least 1, or `seconds` is not above 0, and ChoiceError for
-    `values` that do not exist.
+    Raises ChoiceError if `tries` is not a whole number of at least 1, if `seconds` is not above 0, and for `values`
+    that do not exist.
     """
 
     tries: int
@@ -66,11 +66,11 @@ class SearchBudget:
 
     def __post_init__(self) -> None:
         if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
-            raise ValueError(f"search must be a whole number of at least 1, or None for no search, got {self.tries!r}")
+            raise ChoiceError(f"search must be a whole number of at least 1, or None for no search, got {self.tries!r}")
         if self.values not in SEARCH_VALUES_NAMED:
             raise ChoiceError(f"there are no search_values {self.values!r}; choose all or finite")
         if not self.seconds > 0:
-            raise ValueError(f"search_seconds must be a number above 0, got {self.seconds!r}")
+            raise ChoiceError(f"search_seconds must be a number above 0, got {self.seconds!r}")
 
     def share(self) -> float:
         """Return the seconds of the next search."""
