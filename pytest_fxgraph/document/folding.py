@@ -35,6 +35,7 @@ _PATH = re.compile(r"[\w.]+\Z")
 _NUMBER_AT_AN_END = re.compile(r"\d(?=\.|\Z)")
 
 Lines = tuple[str, ...]
+_Bodies = Counter[str]  # the shared bodies of each family in one level
 _Context = TypeVar("_Context")
 _Inside = TypeVar("_Inside")
 
@@ -153,12 +154,14 @@ def family_of(path: str) -> str:
 
 
 def blocks_of_level(
-    items: Items[_Context, _Inside], start: int, stop: int, base: str, depth: int = 0
+    items: Items[_Context, _Inside], start: int, stop: int, base: str, depth: int = 0, bodies: _Bodies | None = None
 ) -> list[Block[_Inside]]:
     """Choose the blocks of a level, in order. A family without a shared body gives way to families inside it.
 
-    `base` is the path of the block that the level is in, with a dot behind it.
+    `base` is the path of the block that the level is in, with a dot behind it. `bodies` is a Counter of the level's
+    shared bodies by family: a stage that stands twice in the level has two of one family.
     """
+    bodies = Counter() if bodies is None else bodies
     if depth >= _MOST_DEPTH or stop - start <= _FEWEST_LINES_SAVED:
         return []
     runs = items.runs(start, stop, len(numbered_prefixes(base[:-1])) + depth)
@@ -174,24 +177,24 @@ def blocks_of_level(
             rest.append(run)
     chosen: list[Block[_Inside]] = []
     for family, members in families.items():
-        blocks = _with_templates(items, family[len(base) :], members) if len(members) > 1 else None
+        blocks = _with_templates(items, family[len(base) :], members, bodies) if len(members) > 1 else None
         if blocks is None:
             rest += members
         else:
             chosen += blocks
     for run in rest:
-        chosen += blocks_of_level(items, run.start, run.stop, base, depth + 1)
+        chosen += blocks_of_level(items, run.start, run.stop, base, depth + 1, bodies)
     return sorted(chosen, key=lambda block: block.run.start)
 
 
 def _with_templates(
-    items: Items[_Context, _Inside], family: str, members: Sequence[Run]
+    items: Items[_Context, _Inside], family: str, members: Sequence[Run], bodies: _Bodies
 ) -> list[Block[_Inside]] | None:
     """Give blocks that are alike a shared body; None if that saves nothing."""
     left = [(run, items.body(run)) for run in members]
     times = Counter(body.lines for _, body in left)
     blocks: list[Block[_Inside]] = []
-    count = in_vain = 0
+    in_vain, before = 0, bodies[family]
     while left and in_vain < _MOST_IN_VAIN:
         template = max(left, key=lambda each: times[each[1].lines])[1].lines  # of equal counts, the first
         known = frozenset(template)
@@ -208,15 +211,15 @@ def _with_templates(
             in_vain += 1
             blocks += [Block(run, body) for run, body, _ in alike if items.has_names]
         else:
-            count += 1
-            label = family if count == 1 else f"{family} ({count})"
+            bodies[family] += 1
+            label = family if bodies[family] == 1 else f"{family} ({bodies[family]})"
             blocks += [
                 Block(run, body, label, template if place == 0 else None, changes)
                 for place, (run, body, changes) in enumerate(alike)
             ]
         left = other
     blocks += [Block(run, body) for run, body in left if items.has_names]
-    return blocks if count else None
+    return blocks if bodies[family] > before else None
 
 
 # Blocks that differ.

@@ -12,6 +12,7 @@ from torch import nn
 
 from fixtures.documents import document as document_of
 from fixtures.models.gpt_like import DecoderBlock, GptLike
+from pytest_fxgraph import capture
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.compare.levels import compare_documents
@@ -305,6 +306,27 @@ def test_layers_that_a_model_runs_twice_with_other_parts_are_folded_twice_and_re
         "h.0 like h.* (2)",
         "h.1 like h.* (2)",
     ]
+
+
+class Unit(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2, self.conv3 = (nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        return torch.relu(self.conv3(torch.sigmoid(self.conv2(torch.tanh(self.conv1(x))))))
+
+
+def test_shared_bodies_of_a_stage_that_stands_twice_in_a_graph_have_names_of_their_own():
+    stages = nn.Sequential(*[nn.Sequential(*[Unit() for _ in range(4)]) for _ in range(2)])
+    # Dynamo reads all parameters of a stage before it calls the stage.
+    document = build_document(to_graph_module(capture(stages, torch.rand(2, 4), frontend="dynamo")))
+
+    text = encode(document)
+
+    assert "block 0.*:" in text
+    assert "block 0.* (2):" in text
+    assert encode(decode(text, "g.yaml")) == text
 
 
 def test_layers_below_a_path_that_a_block_cannot_name_are_written_whole():
