@@ -130,6 +130,6 @@ def test_an_inline_golden_is_written_by_the_controller_into_its_own_copy(project
 
     result = remote("--fx-update-golden")
 
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["fx: wrote 1 inline golden of tests/test_net.py"])
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["fx: wrote 2 inline goldens of tests/test_net.py"])
     assert "%neg = torch.neg(%x)" in (project.path / "tests/test_net.py").read_text()
