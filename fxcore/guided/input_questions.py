@@ -179,7 +179,9 @@ class InputQuestions:
         # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)`, another call or a new list.
         is_placed = running.opname.startswith(("BINARY_", "LOAD_", "UNPACK_SEQUENCE")) or not is_item
         is_placed = is_placed or bool(stored and running.opname == "FOR_ITER")
-        return self._compares_locals and (not is_placed or following.opname.startswith(_HANDS_ON))
+        is_result = following.opname == "RETURN_VALUE" and frame.f_code is self.root_code  # no traced code gets it
+        is_handed_on = following.opname.startswith(_HANDS_ON) and not is_result
+        return self._compares_locals and (not is_placed or is_handed_on)
 
     def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
         # A function of a higher-order operator may ask about an input of the traced function.
