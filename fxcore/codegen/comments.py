@@ -51,10 +51,14 @@ def value_annotation(node: Node, style: VerboseStyle) -> str | None:
         return None if value.layout in _WITHOUT_STRIDE else f': "{_tensor_text(value, style)}"'
     if isinstance(value, _SYMBOLIC):
         return f': "Sym({style.sym_repr(value)})"'
-    # By class name: a graph from torch.fx carries torch.fx's own class.
-    if issubclass(type(value), tuple) and type(value).__name__ == "TensorMetadata":
+    if _is_tensor_metadata(value):
         return f': "{DTYPE_ABBREVIATIONS[value.dtype]}{shape_text(value.shape)}"'
     return None
+
+
+def _is_tensor_metadata(value: Any) -> bool:
+    # By class name: a graph from torch.fx carries torch.fx's own class.
+    return isinstance(value, tuple) and type(value).__name__ == "TensorMetadata"
 
 
 def _tensor_text(tensor: torch.Tensor, style: VerboseStyle) -> str:

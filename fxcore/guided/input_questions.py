@@ -28,14 +28,13 @@ from fxcore.guided.proxies import (
     class_of_proxies,
 )
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import instructions_from, is_library_file, user_frame
-from fxcore.tracing.code_facts import CodeFacts, Reached, compares_with_none, facts_of_code, parameters_of, stored_names
+from fxcore.tracing.call_site import is_library_file, user_frame
+from fxcore.tracing.code_facts import CodeFacts, Reached, facts_of_code, parameters_of, reading_at, stored_names
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.wrap import handled_by
 
 _READS = ("get", "pop", "copy", "setdefault", "_asdict", "_replace")  # methods of containers that give parts
 _SINGLETONS = (bool, enum.Enum)
-_HANDS_ON = ("LIST_APPEND", "MAP_ADD", "BUILD_", "YIELD_", "RETURN_VALUE")
 _CATCHES_MISSING = frozenset({"KeyError", "IndexError", "LookupError", "Exception"})
 
 
@@ -172,16 +171,13 @@ class InputQuestions:
         stored = stored_names(frame.f_code, frame.f_lasti)
         if len(stored) > 1 and isinstance(name, int) and name < len(stored):
             stored = stored[name : name + 1]  # one of several names that a container is unpacked into
-        instructions = instructions_from(frame.f_code, frame.f_lasti)
-        running, following = instructions[0], instructions[min(1, len(instructions) - 1)]
-        if not compared.isdisjoint(stored) or compares_with_none(following):
+        reading = reading_at(frame.f_code, frame.f_lasti)
+        if not compared.isdisjoint(stored) or reading.is_compared:
             return True
         # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)`, another call or a new list.
-        is_placed = running.opname.startswith(("BINARY_", "LOAD_", "UNPACK_SEQUENCE")) or not is_item
-        is_placed = is_placed or bool(stored and running.opname == "FOR_ITER")
-        is_result = following.opname == "RETURN_VALUE" and frame.f_code is self.root_code  # no traced code gets it
-        is_handed_on = following.opname.startswith(_HANDS_ON) and not is_result
-        return self._compares_locals and (not is_placed or is_handed_on)
+        is_lost = is_item and not reading.is_placed
+        is_output = reading.is_returned and frame.f_code is self.root_code  # no traced code gets it
+        return self._compares_locals and (is_lost or (reading.is_handed_on and not is_output))
 
     def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
         # A function of a higher-order operator may ask about an input of the traced function.

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import is_autocast_enabled, is_grad_enabled, nn  # those of torch, which a trace replaces
+from torch._C import _set_grad_enabled
 from torch.amp import autocast_mode
 
 from fxcore.node import Node
@@ -29,7 +30,6 @@ from fxcore.tracing.wrap import handled_by
 
 # A graph stops gradients where the code is in inference mode. Its results are ordinary tensors.
 _GRAD_MODES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode)
-_SET_GRAD_MODE = torch._C._set_grad_enabled  # itself, because a trace replaces its name
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
 
 
@@ -96,14 +96,14 @@ def _set_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, mode: A
     frame = sys._getframe(2)
     following = [] if is_library_file(frame.f_code.co_filename) else instructions_from(frame.f_code, frame.f_lasti)
     if following and following[1].opname == "POP_TOP":
-        tracer.create_node("call_function", _SET_GRAD_MODE, (self.mode,), {})
+        tracer.create_node("call_function", _set_grad_enabled, (self.mode,), {})
 
 
 def _set_grad_mode_of_thread(tracer: Any, original: Callable[..., Any], mode: Any) -> None:
     """Set the grad mode. A call of the traced code, as that of a graph of torch.export, is a node."""
     original(bool(mode))
     if not is_library_file(sys._getframe(2).f_code.co_filename):
-        tracer.create_node("call_function", _SET_GRAD_MODE, (bool(mode),), {})
+        tracer.create_node("call_function", _set_grad_enabled, (bool(mode),), {})
 
 
 def _end_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, *error: Any) -> Any:
@@ -116,8 +116,8 @@ def _end_grad_mode(tracer: Any, original: Callable[..., Any], self: Any, *error:
             with tracer.graph.inserting_before(made[0]):
                 if is_outermost:
                     before = tracer.create_node("call_function", is_grad_enabled, (), {})
-                tracer.create_node("call_function", _SET_GRAD_MODE, (mode,), {})
-            tracer.create_node("call_function", _SET_GRAD_MODE, (before,), {})
+                tracer.create_node("call_function", _set_grad_enabled, (mode,), {})
+            tracer.create_node("call_function", _set_grad_enabled, (before,), {})
     return original(self, *error)
 
 

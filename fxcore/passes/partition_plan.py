@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import is_grad_enabled  # this and the next ones are torch's own, also while a trace replaces them
+from torch._C import _set_grad_enabled
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.utils import _pytree as pytree
 
@@ -48,7 +50,7 @@ class Partition(PartGraph):
 
 def is_state_switch(node: Node) -> bool:
     """Return whether `node` enters or leaves autocast, or sets grad mode."""
-    return node.op == "call_function" and node.target in (_enter_autocast, _exit_autocast, torch._C._set_grad_enabled)
+    return node.op == "call_function" and node.target in (_enter_autocast, _exit_autocast, _set_grad_enabled)
 
 
 def constant_switch(node: Node) -> tuple[Any, ...]:
@@ -57,8 +59,8 @@ def constant_switch(node: Node) -> tuple[Any, ...]:
     `_set_grad_enabled(is_grad_enabled())` ends a block without gradients. Partitions run in an order of their own, so
     the mode before the block is taken to be grad mode.
     """
-    restored = node.target is torch._C._set_grad_enabled and node.all_input_nodes
-    return (True,) if restored and restored[0].target is torch.is_grad_enabled else node.args
+    restored = node.target is _set_grad_enabled and node.all_input_nodes
+    return (True,) if restored and restored[0].target is is_grad_enabled else node.args
 
 
 @dataclass

@@ -20,6 +20,8 @@ _PATTERNS = frozenset(code for name, code in dis.opmap.items() if name.startswit
 _IS = dis.opmap["IS_OP"]
 _CONSTANT_LOADS = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_SMALL", "LOAD_COMMON")
 _COPIES = ("COPY", "DUP_TOP")
+_READS_ONE = ("BINARY_", "LOAD_", "UNPACK_SEQUENCE")
+_HANDS_ON = ("LIST_APPEND", "MAP_ADD", "BUILD_", "YIELD_", "RETURN_VALUE")
 _WINDOW = 64  # bytes before a comparison that load what is compared; reading an instruction takes 10 microseconds
 
 
@@ -210,14 +212,33 @@ def _is_index(key: dis.Instruction | None, operation: dis.Instruction | None) ->
     return bool(operation.opname == "BINARY_SUBSCR" or operation.argrepr == "[]")
 
 
-def compares_with_none(item: dis.Instruction) -> bool:
-    """Return whether an instruction compares the value that is there with None, or loads None for a comparison."""
-    return item.opcode in _NONE_JUMPS or (item.opname == "LOAD_CONST" and item.argval is None)
-
-
 def parameters_of(code: CodeType) -> tuple[str, ...]:
     """Return the names of the parameters of a function, without `*args` and `**kwargs`."""
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+class Reading(NamedTuple):
+    """What the code does with a value that an instruction reads."""
+
+    is_placed: bool  # the instruction tells the variable that gets the value, or reads one item
+    is_compared: bool  # with None, at once
+    is_handed_on: bool  # to a new container, or to the caller
+    is_returned: bool
+
+
+@functools.lru_cache(maxsize=1024)  # a trace asks at each item of a container
+def reading_at(code: CodeType, offset: int) -> Reading:
+    """Return what the code does with the value that the instruction at an offset reads."""
+    running, *behind = instructions_from(code, offset)[:2]
+    following = behind[0] if behind else running
+    in_loop = running.opname == "FOR_ITER" and bool(stored_names(code, offset))
+    is_compared = following.opcode in _NONE_JUMPS or (following.opname == "LOAD_CONST" and following.argval is None)
+    return Reading(
+        in_loop or running.opname.startswith(_READS_ONE),
+        is_compared,
+        following.opname.startswith(_HANDS_ON),
+        following.opname == "RETURN_VALUE",
+    )
 
 
 @functools.lru_cache(maxsize=1024)

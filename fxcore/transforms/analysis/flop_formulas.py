@@ -177,7 +177,8 @@ def _interpolation(call: OperatorCall) -> int:
     dimensions = len(tensors_in(call.result)[0].shape) - 2
     if "nearest" in mode:
         return 0
-    return int(2 * (4 if "cubic" in mode else 2) ** dimensions * _elements(call.result))
+    taps = 4 if "cubic" in mode else 2
+    return int(2 * taps**dimensions * _elements(call.result))
 
 
 def _recurrent(gates: int) -> Formula:

@@ -128,4 +128,5 @@ def _packed(integers: torch.Tensor) -> torch.Tensor:
 
 
 def _unpacked(packed: torch.Tensor, columns: int) -> torch.Tensor:
-    return torch.stack([packed & 15, packed >> 4], -1).flatten(1)[:, :columns].to(torch.int8) - 8
+    pairs = torch.stack([packed & 15, packed >> 4], -1)
+    return pairs.flatten(1)[:, :columns].to(torch.int8) - 8

@@ -14,6 +14,7 @@ from fxcore.passes.partition_plan import (
     check_partitions_rise,
     constant_switch,
     find_state_regions,
+    is_state_switch,
     symbol_defined_by,
     symbols_in,
 )
@@ -141,3 +142,22 @@ def test_the_end_of_autocast_keeps_its_argument():
     end = graph.call_function(torch.amp.autocast_mode._exit_autocast, (mode,))
 
     assert constant_switch(end) == (mode,)
+
+
+def test_switches_of_the_grad_mode_are_known_while_a_trace_replaces_their_functions():
+    def without_gradients(x):
+        with torch.no_grad():
+            y = x * 2
+        return x + y
+
+    def switches():
+        return [(node.name, constant_switch(node)) for node in nodes if is_state_switch(node)]
+
+    nodes = fxcore.symbolic_trace(without_gradients, example_inputs=torch.rand(2, requires_grad=True)).graph.nodes
+
+    def looking(x):
+        assert switches() == [("_set_grad_enabled", (False,)), ("_set_grad_enabled_1", (True,))]
+        return x
+
+    fxcore.symbolic_trace(looking, example_inputs=torch.rand(2))
+    looking(None)
