@@ -548,7 +548,7 @@ class DrawnInTheSameOrder(Model):
         return uniform * normal + x
 
 
-@right(lambda: t(4, 6))
+@right(lambda: t(4, 6), search="finite")
 class MovingAverageByLerp(Model):
     def build(self) -> None:
         self.register_buffer("mean", torch.zeros(6))
