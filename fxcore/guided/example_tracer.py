@@ -398,8 +398,7 @@ class ExampleTracer(Tracer):
         self._reached = self._traced_functions(function)
         functions: list[Any] = [each.function for each in self._reached]
         self._asked_globals = {id(each.__globals__): each.__globals__ for each in functions}
-        root = inspect.unwrap(function).__code__
-        self.questions = InputQuestions(self, root, [each.__code__ for each in functions])
+        self.questions = InputQuestions(self, inspect.unwrap(function), self._reached)
         self.messages = Messages(self)
         # By the example's tensor: attributes that have no node yet.
         self.unread_attributes: dict[int, list[ExampleProxy]] = {}
@@ -459,7 +458,7 @@ class ExampleTracer(Tracer):
         # Before others that replace the same names: the first replacement stays.
         replacements.install(self._patcher)
         super()._patch_functions()
-        patch_functions(self._patcher, self._reached)
+        patch_functions(self._patcher, self.questions, self._reached)
         for names in self._asked_globals.values():
             replacements.install_in(self._patcher, names)
 

@@ -13,7 +13,7 @@ import functools
 import operator
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -28,12 +28,25 @@ from fxcore.guided.proxies import (
     class_of_proxies,
 )
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import is_library_file, user_frame
-from fxcore.tracing.code_facts import CodeFacts, Reached, facts_of_code, parameters_of, reading_at, stored_names
+from fxcore.tracing.call_site import is_library_file, unpacked_length, user_frame
+from fxcore.tracing.code_facts import (
+    CodeFacts,
+    Reached,
+    Uses,
+    facts_of_code,
+    is_placed,
+    parameters_of,
+    stored_names,
+    uses_at,
+    uses_of,
+)
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.wrap import handled_by
 
 _READS = ("get", "pop", "copy", "setdefault", "_asdict", "_replace")  # methods of containers that give parts
+_KEEPS = frozenset(
+    ["dict", "setattr", ".add", ".append", ".appendleft", ".extend", ".insert", ".setdefault", ".update"]
+)
 _SINGLETONS = (bool, enum.Enum)
 _CATCHES_MISSING = frozenset({"KeyError", "IndexError", "LookupError", "Exception"})
 
@@ -47,13 +60,12 @@ def is_part_of_input(kind: str, target: Any, args: tuple[Any, ...]) -> bool:
     return target in (operator.getitem, getattr) or (kind == "call_method" and target in _READS)
 
 
-def patch_functions(patcher: Patcher, functions: Iterable[Reached]) -> None:
-    """Let functions that compare their parameters with None note the arguments that they are given."""
+def patch_functions(patcher: Patcher, questions: InputQuestions, functions: Iterable[Reached]) -> None:
+    """Let functions by which parameters may be compared with None note the arguments that they are given."""
     for function, holder, name in functions:
         if holder is None or name == "forward":  # a forward is called by its module, where `passed_to` sees it
             continue
-        code = function.__code__
-        if not facts_of_code(code).compared_with_none.isdisjoint(parameters_of(code)):
+        if any(questions.may_compare(function, each) for each in parameters_of(function.__code__)):
             patcher.replace_all(holder, {name: _noting(function)})
 
 
@@ -62,19 +74,31 @@ def _called(tracer: Any, function: FunctionType, *args: Any, **kwargs: Any) -> A
     return function(*args, **kwargs)
 
 
+def _keeps(name: str, code: CodeType, names: dict[str, Any]) -> bool:
+    """Return whether code calls an inner function, or a function or class that may keep its arguments, by this name."""
+    if name in _KEEPS or name in code.co_varnames or name in code.co_freevars or name in code.co_cellvars:
+        return True
+    called = names.get(name)
+    return isinstance(called, type) and called.__module__.partition(".")[0] != "torch"
+
+
 _noting = functools.lru_cache(maxsize=4096)(handled_by(_called))
 
 
 class InputQuestions:
     """The questions of one trace about the structure of its inputs."""
 
-    def __init__(self, tracer: Any, root: CodeType, codes: Iterable[CodeType]) -> None:
-        """`root` is the code of the traced function, `codes` are those of the functions that it may call."""
-        self._tracer, self.root_code, self._root_facts = tracer, root, facts_of_code(root)
-        named = {each: facts_of_code(each) for each in (root, *codes)}
+    def __init__(self, tracer: Any, root: FunctionType, reached: Sequence[Reached]) -> None:
+        """`root` is the traced function, `reached` are the functions that it may call."""
+        self._tracer, self._root, self.root_code = tracer, root, root.__code__
+        self._root_facts = facts_of_code(root.__code__)
+        named = {each: facts_of_code(each) for each in (root.__code__, *(each.function.__code__ for each in reached))}
         self._facts = facts = functools.reduce(CodeFacts.joined, named.values())
-        compared = [each.compared_with_none - set(parameters_of(code)) for code, each in named.items()]
-        self._compares_locals = any(compared)  # with None
+        seen = [each for each in reached if each.holder is not None or each.function.__name__ == "forward"]
+        watched = {root.__code__, *(each.function.__code__ for each in seen)}  # the trace sees their arguments
+        parameters = {code: set(parameters_of(code)) if code in watched else set() for code in named}
+        compared = [each.compared_with_none - parameters[code] for code, each in named.items()]
+        self._compares_locals = any(compared) or facts.compares_results  # with None
         self._tensors: list[ExampleTensor] = []
         self._has_none = False
         self._given: dict[int, ExampleProxy] = {}  # alive, because an identity must not be used again
@@ -128,12 +152,16 @@ class InputQuestions:
         return True
 
     def passed_to(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note which arguments of a call are given, if the function compares them with None."""
-        code = function.__code__
-        compared = facts_of_code(code).compared_with_none
-        for name, value in [*zip(code.co_varnames, args, strict=False), *kwargs.items()]:
-            if name in compared and isinstance(value, ExampleProxy) and value.is_part:
+        """Note which arguments of a call are given, if the function may compare them with None."""
+        for name, value in [*zip(function.__code__.co_varnames, args, strict=False), *kwargs.items()]:
+            if isinstance(value, ExampleProxy) and value.is_part and self.may_compare(function, name):
                 self.given(value)
+
+    def may_compare(self, function: FunctionType, name: str) -> bool:
+        """Return whether a function, or code that it hands a parameter on to, may compare the parameter with None."""
+        code = function.__code__
+        is_compared = name in facts_of_code(code).compared_with_none
+        return is_compared or self._may_compare(uses_of(code, name), code, function.__globals__)
 
     def given(self, proxy: ExampleProxy) -> None:
         """Note that a part is not None."""
@@ -159,25 +187,37 @@ class InputQuestions:
 
     def _is_compared_with_none(self, name: Any, is_argument: bool, is_item: bool) -> bool:
         if is_argument:
-            return name in self._root_facts.compared_with_none
+            return self.may_compare(self._root, name)
         if not self.code_runs:  # an item of `*args` or `**kwargs`, whose name in the code is not known
             return bool(self._root_facts.compared_with_none)
         frame = user_frame()
         if frame is None:
             return False
-        compared = facts_of_code(frame.f_code).compared_with_none
+        code, at = frame.f_code, frame.f_lasti
+        compared = facts_of_code(code).compared_with_none
         if isinstance(name, (str, int)) and name in compared:
             return True
-        stored = stored_names(frame.f_code, frame.f_lasti)
-        if len(stored) > 1 and isinstance(name, int) and name < len(stored):
-            stored = stored[name : name + 1]  # one of several names that a container is unpacked into
-        reading = reading_at(frame.f_code, frame.f_lasti)
-        if not compared.isdisjoint(stored) or reading.is_compared:
+        stored = stored_names(code, at)
+        is_unpacked = unpacked_length(frame) == len(stored) and isinstance(name, int)
+        if is_unpacked:
+            stored = stored[name : name + 1]
+        if not compared.isdisjoint(stored):
             return True
-        # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)`, another call or a new list.
-        is_lost = is_item and not reading.is_placed
-        is_output = reading.is_returned and frame.f_code is self.root_code  # no traced code gets it
-        return self._compares_locals and (is_lost or (reading.is_handed_on and not is_output))
+        # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)` or another call.
+        is_lost = self._compares_locals and is_item and not is_placed(code, at)
+        uses = uses_of(code, stored[0]) if is_unpacked else uses_at(code, at)
+        return is_lost or self._may_compare(uses, code, frame.f_globals)
+
+    def _may_compare(self, uses: Uses, code: CodeType, names: dict[str, Any]) -> bool:
+        """Return whether some code that a value gets to may compare it with None. `names` are the globals of `code`."""
+        if uses.is_compared:
+            return True
+        return self._compares_locals and (
+            uses.is_handed_on
+            or (uses.is_returned and code is not self.root_code)  # no traced code gets an output of the traced function
+            or not self._facts.compared_with_none.isdisjoint(uses.attributes)
+            or any(_keeps(name, code, names) for name in uses.called)
+        )
 
     def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
         # A function of a higher-order operator may ask about an input of the traced function.

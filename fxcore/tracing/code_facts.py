@@ -21,7 +21,10 @@ _IS = dis.opmap["IS_OP"]
 _CONSTANT_LOADS = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_SMALL", "LOAD_COMMON")
 _COPIES = ("COPY", "DUP_TOP")
 _READS_ONE = ("BINARY_", "LOAD_", "UNPACK_SEQUENCE")
-_HANDS_ON = ("LIST_APPEND", "MAP_ADD", "BUILD_", "YIELD_", "RETURN_VALUE")
+_HANDS_ON = ("LIST_APPEND", "MAP_ADD", "SET_ADD", "BUILD_", "YIELD_", "STORE_SUBSCR")
+_VARIABLES = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST_LOAD")
+_NO_USES = (*_VARIABLES[:3], *_CONSTANT_LOADS, *_COPIES, "PUSH_NULL", "KW_NAMES", "SWAP", "JUMP_")
+_ENDS = ("STORE_", "POP_TOP", "RETURN_")
 _WINDOW = 64  # bytes before a comparison that load what is compared; reading an instruction takes 10 microseconds
 
 
@@ -31,6 +34,7 @@ class CodeFacts(NamedTuple):
     names: frozenset[str]  # of globals and attributes
     compared_with_none: frozenset[Any]  # variables, attributes and keys: `mask is None`, `batch["mask"] is not None`
     compared_constants: frozenset[Any]  # True, False, and the last names of others: `dtype is torch.float32`
+    compares_results: bool  # those of calls and operations, with None
     compares_values: bool  # `key is query`
     has_patterns: bool  # `match` with patterns of classes, sequences or mappings
 
@@ -40,6 +44,7 @@ class CodeFacts(NamedTuple):
             self.names | other.names,
             self.compared_with_none | other.compared_with_none,
             self.compared_constants | other.compared_constants,
+            self.compares_results or other.compares_results,
             self.compares_values or other.compares_values,
             self.has_patterns or other.has_patterns,
         )
@@ -52,9 +57,8 @@ def facts_of_code(code: CodeType) -> CodeFacts:
     none, constants, values = frozenset[Any](), frozenset[Any](), False
     if _IS in operations or not _NONE_JUMPS.isdisjoint(operations):
         none, constants, values = _comparisons(code)
-    found = CodeFacts(
-        frozenset(code.co_names), none, constants, values, has_patterns=not _PATTERNS.isdisjoint(operations)
-    )
+    has_patterns = not _PATTERNS.isdisjoint(operations)
+    found = CodeFacts(frozenset(code.co_names), none - {None}, constants, None in none, values, has_patterns)
     return functools.reduce(CodeFacts.joined, map(facts_of_code, _codes_inside(code)), found)
 
 
@@ -63,7 +67,10 @@ def _codes_inside(code: CodeType) -> Iterator[CodeType]:
 
 
 def _comparisons(code: CodeType) -> tuple[frozenset[Any], frozenset[Any], bool]:
-    """Return the values that are compared with None, the other constants, and whether two values are compared."""
+    """Return the values that are compared with None, the other constants, and whether two values are compared.
+
+    None stands for the result of a call or an operation.
+    """
     none: set[Any] = set()
     constants: set[Any] = set()
     compares_values = False
@@ -80,7 +87,9 @@ def _comparisons(code: CodeType) -> tuple[frozenset[Any], frozenset[Any], bool]:
                 constants.add(operand)
             else:
                 compares_values = True
-    return frozenset(none - {None}), frozenset(constants), compares_values
+                if any(map(_is_none, loads)):  # `None is mask`
+                    none.add(operand)
+    return frozenset(none), frozenset(constants), compares_values
 
 
 def _loads_before(code: CodeType, offset: int) -> list[dis.Instruction]:
@@ -217,28 +226,105 @@ def parameters_of(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-class Reading(NamedTuple):
-    """What the code does with a value that an instruction reads."""
+class Uses(NamedTuple):
+    """What code does with a value, itself and by the variables that it stores the value in."""
 
-    is_placed: bool  # the instruction tells the variable that gets the value, or reads one item
-    is_compared: bool  # with None, at once
-    is_handed_on: bool  # to a new container, or to the caller
+    is_compared: bool  # with None, or another object
+    is_handed_on: bool  # to a new container
     is_returned: bool
+    attributes: frozenset[str]  # that are set to it
+    called: frozenset[str]  # names of functions and classes that are called with it; `.append` is a method
 
 
 @functools.lru_cache(maxsize=1024)  # a trace asks at each item of a container
-def reading_at(code: CodeType, offset: int) -> Reading:
+def uses_at(code: CodeType, offset: int) -> Uses:
     """Return what the code does with the value that the instruction at an offset reads."""
-    running, *behind = instructions_from(code, offset)[:2]
-    following = behind[0] if behind else running
-    in_loop = running.opname == "FOR_ITER" and bool(stored_names(code, offset))
-    is_compared = following.opcode in _NONE_JUMPS or (following.opname == "LOAD_CONST" and following.argval is None)
-    return Reading(
-        in_loop or running.opname.startswith(_READS_ONE),
-        is_compared,
-        following.opname.startswith(_HANDS_ON),
-        following.opname == "RETURN_VALUE",
+    return _joined(code, [instructions_from(code, offset)[0]])
+
+
+@functools.lru_cache(maxsize=1024)
+def uses_of(code: CodeType, name: Any) -> Uses:
+    """Return what the code does with the value of a variable; with that of a parameter, before another is stored."""
+    loads = _loads_of(code, name)
+    if name in parameters_of(code):
+        stores = [each.offset for each in instructions_from(code, 0) if name in _stored_by([each])]
+        loads = [each for each in loads if each.offset < min(stores, default=sys.maxsize)]
+    return _joined(code, loads)
+
+
+def is_placed(code: CodeType, offset: int) -> bool:
+    """Return whether the instruction at an offset tells the variable that gets its value, or reads one item."""
+    running = instructions_from(code, offset)[0]
+    return (running.opname == "FOR_ITER" and bool(stored_names(code, offset))) or running.opname.startswith(_READS_ONE)
+
+
+def _joined(code: CodeType, readings: Iterable[dis.Instruction]) -> Uses:
+    unvisited, seen = list(readings), set[str]()
+    consumers: list[dis.Instruction] = []
+    while unvisited:
+        consumer = _consumer(code, unvisited.pop())
+        if consumer is not None and consumer.opname.startswith("BUILD_"):  # `return x, mask`
+            behind = _consumer(code, consumer)
+            consumer = behind if behind is not None and behind.opname == "RETURN_VALUE" else consumer
+        if consumer is None:
+            continue
+        consumers.append(consumer)
+        for name in set(_stored_by(instructions_from(code, consumer.offset))) - seen:
+            seen.add(name)
+            unvisited += _loads_of(code, name)
+    names = [each.opname for each in consumers]
+    return Uses(
+        any(each.opcode in _NONE_JUMPS or (each.opcode == _IS and _loads_none(code, each)) for each in consumers),
+        any(name.startswith(_HANDS_ON) for name in names),
+        "RETURN_VALUE" in names,
+        frozenset(each.argval for each in consumers if each.opname == "STORE_ATTR"),
+        frozenset(_called_name(code, each) for each in consumers if each.opname.startswith("CALL")),
     )
+
+
+def _loads_none(code: CodeType, comparison: dis.Instruction) -> bool:
+    return any(_is_none(each) for each in _loads_before(code, comparison.offset))
+
+
+def _is_none(load: dis.Instruction) -> bool:
+    return load.opname == "LOAD_CONST" and load.argval is None
+
+
+def _loads_of(code: CodeType, name: Any) -> list[dis.Instruction]:
+    loads = [each for each in instructions_from(code, 0) if each.opname.startswith(_VARIABLES)]
+    return [each for each in loads if name in (each.argval if isinstance(each.argval, tuple) else (each.argval,))]
+
+
+def _called_name(code: CodeType, call: dis.Instruction) -> str:
+    """Return the name of the function or class that is called; that of a method starts with a dot."""
+    start = _source(call)[:2]
+    loads = [each for each in instructions_from(code, 0) if each.offset < call.offset and _source(each)[:2] == start]
+    dotted = [each.argval for each in loads if each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER"))]
+    names = [each.argval for each in loads if isinstance(each.argval, str)]
+    return f".{dotted[-1]}" if dotted else names[0] if names and start else ""
+
+
+def _consumer(code: CodeType, reading: dis.Instruction) -> dis.Instruction | None:
+    """Return the instruction that uses the value that another reads: that of the expression around it, or a store."""
+    following = instructions_from(code, reading.offset)[1:]
+    for item in following:
+        is_end = item is following[0] or item.opname.startswith(_ENDS)
+        if (is_end or _encloses(item, reading)) and not item.opname.startswith(_NO_USES):
+            return item
+    return None
+
+
+def _encloses(outer: dis.Instruction, inner: dis.Instruction) -> bool:
+    around, within = _source(outer), _source(inner)
+    return bool(around and within and around[:2] <= within[:2] and within[2:] <= around[2:])
+
+
+def _source(item: dis.Instruction) -> tuple[int, ...]:
+    """Return the first line and column of an instruction's source, and the last; nothing before Python 3.11."""
+    found = getattr(item, "positions", None)
+    if found is None or None in found:
+        return ()
+    return (found.lineno, found.col_offset, found.end_lineno, found.end_col_offset)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -247,9 +333,12 @@ def stored_names(code: CodeType, offset: int) -> tuple[Any, ...]:
     following = [item for item in instructions_from(code, offset)[1:] if item.opname not in _COPIES]
     while following and following[0].opname == "JUMP_FORWARD":  # `mask = batch["mask"] if "mask" in batch else None`
         following = instructions_from(code, following[0].argval)
-    stores = itertools.takewhile(lambda item: item.opname.startswith("STORE_"), following)
+    return _stored_by(following)
+
+
+def _stored_by(following: Iterable[dis.Instruction]) -> tuple[Any, ...]:
     found: list[Any] = []
-    for item in stores:
+    for item in itertools.takewhile(lambda each: each.opname.startswith("STORE_"), following):
         if item.opname.startswith("STORE_FAST_") and isinstance(item.argval, tuple):
             found += item.argval if item.opname.startswith("STORE_FAST_STORE") else item.argval[:1]
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
@@ -42,8 +42,10 @@ QUANTIZED: Mapping[type[nn.Module], Any] = {
 _FUNCTIONS = frozenset(
     {*(name.lower() for name in _NAMES), "convolution", "addmm", "mm", "matmul", "embedding", "embeddingbag"}
 )
+_PRODUCTS = ("mm", "matmul")  # a layer only if the graph holds one of the factors
 _AFFINE = {torch.per_tensor_symmetric: torch.per_tensor_affine, torch.per_channel_symmetric: torch.per_channel_affine}
 _FUNCTION = "the graph calls a function with its weight, and only modules are replaced; trace the model with its layers"
+_COMPUTED = "the graph computes its weight, and only weights that a module holds are quantized"
 
 
 class QuantizationReport(Report):
@@ -132,7 +134,7 @@ def layers_to_quantize(
     for path, calls in list(found.items()):
         layer = get_attribute(gm, path) if calls[0].op == "call_module" else None
         if layer is None:
-            reason: str | None = _FUNCTION
+            reason: str | None = _FUNCTION if _holds_weight(calls[0], gm) else _COMPUTED
         elif type(core_of(layer)) not in kinds:
             reason = f"layers of class {type(layer).__name__} are not quantized"
         else:
@@ -148,13 +150,15 @@ def _has_weight(node: Node, gm: GraphModule) -> bool:
     if node.op == "call_module":
         module: Any = get_attribute(gm, str(node.target))
         state = (value for value in module.parameters() if not is_lazy(value))
-        weights: Iterator[torch.Tensor] = (value for value in state if value.is_floating_point())
-    elif node.op in ("call_function", "call_method") and formula_name(node) in _FUNCTIONS:
-        values = (tensor_of(value, gm) for value in node.all_input_nodes)
-        weights = (value for value in values if value is not None)
-    else:
-        return False
-    return any(value.dim() > 1 for value in weights)
+        return any(value.dim() > 1 for value in state if value.is_floating_point())
+    name = formula_name(node) if node.op in ("call_function", "call_method") else ""
+    return name in _FUNCTIONS and (name not in _PRODUCTS or _holds_weight(node, gm))
+
+
+def _holds_weight(node: Node, gm: GraphModule) -> bool:
+    """Return whether a function takes a weight of the state, as it is."""
+    values = (tensor_of(value, gm) for value in node.all_input_nodes)
+    return any(value is not None and value.dim() > 1 for value in values)
 
 
 def _reason_to_stay(path: str, layer: nn.Module, uses: StateUses) -> str | None:

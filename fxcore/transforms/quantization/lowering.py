@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 
 from fxcore.graph_module import GraphModule
+from fxcore.guards import Guards
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.nodes.shared_storage import SharedStorage
@@ -20,6 +21,7 @@ from fxcore.transforms.quantization.layers import QUANTIZED, QuantizingPass, cor
 __all__ = ["LowerQuantized"]
 
 _ADDITIONS = (operator.add, operator.iadd, torch.add)
+_GUARDING = "a guard of the graph calls it; a graph that is traced with enforce_guards=False checks none"
 _RELUS = (torch.relu, F.relu)
 
 
@@ -27,8 +29,8 @@ class LowerQuantized(QuantizingPass):
     """Replaces `dequantize`, reference layer, `quantize_per_tensor` by one quantized layer of torch.
 
     Additions of two dequantized values, and a relu after them, are replaced too. A layer without a quantized value
-    before or after it stays as it is, in floating point; the report of the result says so. Needs the engine that
-    `torch.backends.quantized.engine` names.
+    before or after it stays as it is, in floating point, and so does a layer that a guard calls; the report of the
+    result says so. Needs the engine that `torch.backends.quantized.engine` names.
     """
 
     def rewrite(self, made: GraphModule) -> Changes:
@@ -40,9 +42,13 @@ class LowerQuantized(QuantizingPass):
         left: dict[str, str] = {}
         calls = [node for node in made.graph.find_nodes(op="call_module") if _is_reference(node, made)]
         counts = Counter(str(node.target) for node in calls)
+        guarding = _layers_of_guards(made)
         for node in calls:
             path = str(node.target)
-            reason = "it is called several times" if counts[path] > 1 else _reason_against(node, storage, made)
+            if counts[path] > 1:
+                reason: str | None = "it is called several times"
+            else:
+                reason = _GUARDING if path in guarding else _reason_against(node, storage, made)
             if reason is None:
                 _lower_layer(node, made)
                 lowered.append(path)
@@ -50,6 +56,13 @@ class LowerQuantized(QuantizingPass):
                 left[path] = reason
         made.graph.eliminate_dead_code()
         return lowered, left
+
+
+def _layers_of_guards(gm: GraphModule) -> set[str]:
+    """Return the paths of the modules that the check of the guards calls, with values in floating point."""
+    guards = gm.graph.guards
+    checks = guards.graph if isinstance(guards, Guards) and guards.are_enforced else None
+    return set() if checks is None else {str(node.target) for node in checks.find_nodes(op="call_module")}
 
 
 def _is_reference(node: Node, gm: GraphModule) -> bool:

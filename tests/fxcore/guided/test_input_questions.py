@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 import pickle
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -507,10 +508,10 @@ def test_a_part_that_is_none_lets_parts_before_it_be_compared_with_none():
     graph_module = fxcore.symbolic_trace(first_or_sum, example_inputs=(x, {"first": x + 1, "second": None}))
 
     assert [str(guard) for guard in graph_module.graph.guards] == [
+        "parts['first'] is not None",
         "parts['first'] is not x",
         "parts['second'] is None",
         "x is not None",
-        "parts['first'] is not None",
     ]
     assert torch.equal(graph_module(x, {"first": x * 3, "second": None}), x * 4)
     for parts in ({"first": x, "second": None}, {"first": x * 3, "second": x}, {"first": None, "second": None}):
@@ -760,6 +761,148 @@ def test_an_item_that_is_compared_with_none_wherever_it_goes_is_a_guard(function
     torch.testing.assert_close(graph_module({"a": X, "b": other}), function({"a": X, "b": other}))
     with pytest.raises(GuardError):
         graph_module({"a": X, "b": X if other is None else None})
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+def as_given(value):
+    return value
+
+
+def enclosing():
+    def inner(value):
+        return 1 if value is None else 2
+
+    return lambda named: inner(named["b"])
+
+
+def by_an_inner_function(named):
+    def inner(value):
+        return 1 if value is None else 2
+
+    return inner(named["b"])
+
+
+def in_a_new_dict(named):
+    new = {"c": named["b"]}
+    return 1 if new["c"] is None else 2
+
+
+def in_a_called_dict(named):
+    new = dict(c=named["b"])  # noqa: C408 - the form under test
+    return 1 if new.get("c") is None else 2
+
+
+def in_a_new_tuple(named):
+    _, value = (named["a"], named["b"])
+    return 1 if value is None else 2
+
+
+def in_a_new_object(named):
+    value = named["b"]
+    return 1 if Holder(value).value is None else 2
+
+
+def in_a_batch(named):
+    batch = Batch(named["a"], mask=named["b"])
+    return 1 if batch.mask is None else 2
+
+
+def in_an_attribute(named):
+    holder = Holder(0)
+    holder.value = named["b"]
+    return 1 if holder.value is None else 2
+
+
+def in_a_set_attribute(named):
+    holder = Holder(0)
+    setattr(holder, "value", named["b"])  # noqa: B010 - the form under test
+    return 1 if holder.value is None else 2
+
+
+def in_an_old_list(named):
+    values = []
+    values.append(named["b"])
+    return 1 if values[0] is None else 2
+
+
+def in_an_old_dict(named):
+    new = {}
+    new["c"] = named["b"]
+    return 1 if new["c"] is None else 2
+
+
+def in_an_updated_dict(named):
+    new = {}
+    new.update(c=named["b"])
+    return 1 if new["c"] is None else 2
+
+
+def through_a_function(named):
+    value = as_given(named["b"])
+    return 1 if value is None else 2
+
+
+def behind_none(named):
+    return 1 if None is named["b"] else 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(
+            enclosing(),
+            by_an_inner_function,
+            in_a_new_dict,
+            in_a_called_dict,
+            in_a_new_tuple,
+            in_a_new_object,
+            in_a_batch,
+        ),
+        *(in_an_attribute, in_a_set_attribute, in_an_old_list, in_an_old_dict, in_an_updated_dict, through_a_function),
+        behind_none,
+    ],
+)
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the places of instructions are known from Python 3.11 on")
+def test_an_item_that_is_handed_on_is_a_guard_where_something_is_compared_with_none(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=({"a": X, "b": Y},))
+
+    assert graph_module({"a": Y, "b": X}) == function({"a": Y, "b": X})
+    with pytest.raises(GuardError, match="named\\['b'\\] is not None"):
+        graph_module({"a": X, "b": None})
+
+
+def output_beside(x, value):
+    held = {"x": x}
+    return (held["x"] if held.get("y") is None else 0), value
+
+
+def used_alone(x, value):
+    held = {"x": x * 2}
+    return held["x"] + value.sum() if held.get("y") is None else 0
+
+
+@pytest.mark.parametrize("function", [output_beside, used_alone])
+def test_an_argument_that_is_returned_or_computed_with_alone_makes_no_guard_on_none(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(X, Y))
+
+    assert "value is not None" not in [str(guard) for guard in graph_module.graph.guards]
+
+
+@pytest.mark.parametrize("value", [Y, None])
+def test_an_argument_that_is_handed_on_is_a_guard(value):
+    def function(x, value):
+        held = {"other": value}
+        return x if held["other"] is None else x * 2
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(X, value))
+
+    torch.testing.assert_close(graph_module(Y, value), function(Y, value))
+    with pytest.raises(GuardError, match="value is"):
+        graph_module(X, X if value is None else None)
 
 
 @pytest.mark.parametrize("at", [0, 1])

@@ -29,7 +29,10 @@ def test_the_values_that_are_compared_with_none():
         return found, e is not None, a is not None
 
     assert facts_of(compares).compared_with_none == {"a", "key", "field", (1, 2), "each", "e"}
+    assert facts_of(lambda a: None is a).compared_with_none == {"a"}
     assert facts_of(lambda a, b: a == b).compared_with_none == frozenset()
+    assert not facts_of(compares).compares_results
+    assert facts_of(lambda a: a() is None).compares_results
     assert facts_of(lambda a: a() is None).compared_with_none == frozenset()
     assert facts_of(lambda a, b: (a + b) is None).compared_with_none == frozenset()
 

@@ -185,6 +185,24 @@ def test_a_layer_that_is_not_between_integers_stays_with_its_reason(program, rea
     assert report.quantized == ()
 
 
+def test_a_layer_that_a_guard_calls_stays_so_that_the_guard_can_be_computed():
+    def rows_or_sum(m, x):
+        y = m.first(restored(x))
+        return restored(y) if len(y.chunk(2, dim=-1)) == 2 else y.sum()
+
+    model = Layers(rows_or_sum).eval()
+    guarded = fxcore.symbolic_trace(model, example_inputs=(X,))
+    unguarded = fxcore.symbolic_trace(model, example_inputs=(X,), enforce_guards=False)
+
+    result = LowerQuantized()(guarded)
+
+    assert [str(each) for each in result.report.left] == [
+        "first: a guard of the graph calls it; a graph that is traced with enforce_guards=False checks none"
+    ]
+    torch.testing.assert_close(result.graph_module(X), guarded(X))
+    assert LowerQuantized()(unguarded).report.quantized == ("first",)
+
+
 def test_a_layer_in_floating_point_is_none_of_the_pass_s_business():
     report, _ = lowered(Layers(lambda m, x: restored(m.plain(restored(x)))).eval(), X)
 
