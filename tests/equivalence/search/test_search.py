@@ -29,6 +29,7 @@ LONG_ENOUGH = 900
 CASES = {case.name: case for case in SEARCHED}
 # One of each sort, for every day.
 SAMPLE = ("fuse_conv_bn",)
+RAISING = ("Instrument",)  # its ValueGuard raises on purpose where values overflow
 SAMPLE_OF_KINDS = ("batch_baked_in", "odd_length", "negative", "autocast")
 SAMPLE_OF_ZOO = ("attention", "writes_input")
 
@@ -90,9 +91,16 @@ def test_a_right_transform_is_not_accused(entry):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("entry", RIGHT, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [each for each in RIGHT if each.name not in RAISING], ids=lambda entry: entry.name)
 def test_a_right_transform_is_not_accused_in_twenty_seeds(entry, seed):
     transformed(entry, seed, tries=200)
+
+
+def test_a_guard_of_values_raises_where_the_search_finds_values_that_overflow():
+    (entry,) = [each for each in RIGHT if each.name in RAISING]
+
+    with pytest.raises(MismatchError, match="the forward of the graph raised ValueRangeError"):
+        transformed(entry, seed=0, tries=60)
 
 
 def searched_trace(model, seed: int, tries: int) -> FxEquivalence:
