@@ -437,7 +437,8 @@ class ExampleTracer(Tracer):
             starts.append((behind, type(behind.__self__)) if is_method else (type(behind).__call__, type(behind)))
         for module in self.root.modules():
             starts += [(each, type(module)) for each in _functions_held_by(module)]
-        return reachable_functions(starts)
+        held = {type(value) for module in self.root.modules() for value in vars(module).values()}
+        return reachable_functions(starts, held)
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:

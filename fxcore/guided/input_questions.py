@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 import operator
 import sys
 from collections import OrderedDict
@@ -47,6 +48,8 @@ _READS = ("get", "pop", "copy", "setdefault", "_asdict", "_replace")  # methods 
 _KEEPS = frozenset(
     ["dict", "setattr", ".add", ".append", ".appendleft", ".extend", ".insert", ".setdefault", ".update"]
 )
+_JOINS = (operator.add, operator.iadd, operator.mul, operator.or_, operator.ior)  # containers from containers
+_STARRED = ""  # stands for arguments that `*args` and `**kwargs` take
 _SINGLETONS = (bool, enum.Enum)
 _CATCHES_MISSING = frozenset({"KeyError", "IndexError", "LookupError", "Exception"})
 
@@ -55,6 +58,8 @@ def is_part_of_input(kind: str, target: Any, args: tuple[Any, ...]) -> bool:
     """Return whether a recorded call gives a part of the inputs."""
     if kind == "placeholder":
         return True
+    if target in _JOINS:
+        return any(isinstance(each, (ExampleMapping, ExampleSequence)) and each.is_part for each in args)
     if not args or not isinstance(args[0], ExampleValue) or not args[0].is_part:
         return False
     return target in (operator.getitem, getattr) or (kind == "call_method" and target in _READS)
@@ -65,7 +70,7 @@ def patch_functions(patcher: Patcher, questions: InputQuestions, functions: Iter
     for function, holder, name in functions:
         if holder is None or name == "forward":  # a forward is called by its module, where `passed_to` sees it
             continue
-        if any(questions.may_compare(function, each) for each in parameters_of(function.__code__)):
+        if any(questions.may_compare(function, each) for each in (*parameters_of(function.__code__), _STARRED)):
             patcher.replace_all(holder, {name: _noting(function)})
 
 
@@ -153,15 +158,20 @@ class InputQuestions:
 
     def passed_to(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note which arguments of a call are given, if the function may compare them with None."""
-        for name, value in [*zip(function.__code__.co_varnames, args, strict=False), *kwargs.items()]:
+        code = function.__code__
+        names = [*code.co_varnames[: code.co_argcount], *[_STARRED] * len(args)]
+        for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
             if isinstance(value, ExampleProxy) and value.is_part and self.may_compare(function, name):
                 self.given(value)
 
     def may_compare(self, function: FunctionType, name: str) -> bool:
         """Return whether a function, or code that it hands a parameter on to, may compare the parameter with None."""
         code = function.__code__
-        is_compared = name in facts_of_code(code).compared_with_none
-        return is_compared or self._may_compare(uses_of(code, name), code, function.__globals__)
+        facts = facts_of_code(code)
+        if name not in parameters_of(code):
+            has_more = bool(code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
+            return has_more and (bool(facts.compared_with_none) or facts.compares_results)
+        return name in facts.compared_with_none or self._may_compare(uses_of(code, name), code, function.__globals__)
 
     def given(self, proxy: ExampleProxy) -> None:
         """Note that a part is not None."""
@@ -187,7 +197,7 @@ class InputQuestions:
 
     def _is_compared_with_none(self, name: Any, is_argument: bool, is_item: bool) -> bool:
         if is_argument:
-            return self.may_compare(self._root, name)
+            return name in parameters_of(self.root_code) and self.may_compare(self._root, name)
         if not self.code_runs:  # an item of `*args` or `**kwargs`, whose name in the code is not known
             return bool(self._root_facts.compared_with_none)
         frame = user_frame()

@@ -7,7 +7,7 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ _PATTERNS = frozenset(code for name, code in dis.opmap.items() if name.startswit
 _IS = dis.opmap["IS_OP"]
 _CONSTANT_LOADS = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_SMALL", "LOAD_COMMON")
 _COPIES = ("COPY", "DUP_TOP")
-_READS_ONE = ("BINARY_", "LOAD_", "UNPACK_SEQUENCE")
+_READS_ONE = ("BINARY_S", "LOAD_", "UNPACK_SEQUENCE")
 _HANDS_ON = ("LIST_APPEND", "MAP_ADD", "SET_ADD", "BUILD_", "YIELD_", "STORE_SUBSCR")
 _VARIABLES = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST_LOAD")
 _NO_USES = (*_VARIABLES[:3], *_CONSTANT_LOADS, *_COPIES, "PUSH_NULL", "KW_NAMES", "SWAP", "JUMP_")
@@ -132,10 +132,13 @@ class Reached(NamedTuple):
     name: str = ""
 
 
-def reachable_functions(starts: Iterable[tuple[FunctionType, type | None]]) -> list[Reached]:
+def reachable_functions(
+    starts: Iterable[tuple[FunctionType, type | None]], held: Collection[type] = ()
+) -> list[Reached]:
     """Return the functions that may run when others run, themselves included, as far as names tell.
 
-    `starts` are functions, and the class of a method. Functions of the standard library and of torch are left out.
+    `starts` are functions, and the class of a method; `held` are classes of objects whose methods they may call.
+    Functions of the standard library and of torch are left out.
     """
     unvisited = [(Reached(each), owner) for function, owner in starts for each in _unwrapped(function)]
     found: dict[tuple[FunctionType, int, str], Reached] = {}
@@ -148,8 +151,9 @@ def reachable_functions(starts: Iterable[tuple[FunctionType, type | None]]) -> l
         found[function, id(reached.holder), reached.name] = reached
         if (function, owner) not in seen:
             seen.add((function, owner))
-            unvisited += [(each, None) for each in _named(function)]
-            unvisited += [(each, owner) for each in _methods(owner, facts_of_code(function.__code__).names)]
+            unvisited += _named(function)
+            names = facts_of_code(function.__code__).names
+            unvisited += [(each, kind) for kind in (owner, *held) for each in _methods(kind, names)]
     return list(found.values())
 
 
@@ -171,19 +175,27 @@ def _unwrapped(function: Any) -> tuple[FunctionType, ...]:
     return (function, inner) if isinstance(inner, FunctionType) and inner is not function else (function,)
 
 
-def _named(function: FunctionType) -> Iterator[Reached]:
-    """Yield the functions with global names, in modules with these names, and in closures."""
+def _named(function: FunctionType) -> Iterator[tuple[Reached, type | None]]:
+    """Yield the functions with global names, in modules, classes and objects with these names, and in closures."""
     names, held = facts_of_code(function.__code__).names, function.__globals__
-    for name in names:
-        value = held.get(name)
+    yield from [(each, None) for each in _looked_up(held, names)]
+    for value in [held.get(name) for name in names]:
         if isinstance(value, ModuleType):
-            yield from _looked_up(vars(value), names)
-    yield from _looked_up(held, names)
+            yield from [(each, None) for each in _looked_up(vars(value), names)]
+        elif value is not None:
+            yield from _of_object(value, names)
     for cell in function.__closure__ or ():
         try:
-            yield from map(Reached, _unwrapped(cell.cell_contents))
+            value = cell.cell_contents
         except ValueError:  # an empty cell
             continue
+        yield from [(Reached(each), None) for each in _unwrapped(value)]
+        yield from _of_object(value, names)
+
+
+def _of_object(value: Any, names: frozenset[str]) -> list[tuple[Reached, type | None]]:
+    kind = value if isinstance(value, type) else type(value)
+    return [(each, kind) for each in _methods(kind, names)]
 
 
 def _methods(owner: type | None, names: frozenset[str]) -> Iterator[Reached]:
@@ -229,7 +241,7 @@ def parameters_of(code: CodeType) -> tuple[str, ...]:
 class Uses(NamedTuple):
     """What code does with a value, itself and by the variables that it stores the value in."""
 
-    is_compared: bool  # with None, or another object
+    is_compared: bool  # with None
     is_handed_on: bool  # to a new container
     is_returned: bool
     attributes: frozenset[str]  # that are set to it
@@ -255,7 +267,8 @@ def uses_of(code: CodeType, name: Any) -> Uses:
 def is_placed(code: CodeType, offset: int) -> bool:
     """Return whether the instruction at an offset tells the variable that gets its value, or reads one item."""
     running = instructions_from(code, offset)[0]
-    return (running.opname == "FOR_ITER" and bool(stored_names(code, offset))) or running.opname.startswith(_READS_ONE)
+    in_loop = running.opname == "FOR_ITER" and bool(stored_names(code, offset))
+    return in_loop or running.opname.startswith(_READS_ONE) or running.argrepr == "[]"  # from Python 3.14 on
 
 
 def _joined(code: CodeType, readings: Iterable[dis.Instruction]) -> Uses:

@@ -846,6 +846,55 @@ def through_a_function(named):
     return 1 if value is None else 2
 
 
+class Helper:
+    def asked(self, value):
+        return 1 if value is None else 2
+
+    def keep(self, value):
+        self.kept = value
+
+    def answer(self):
+        return 1 if self.kept is None else 2
+
+
+HELPER = Helper()
+
+
+def by_a_global_object(named):
+    return HELPER.asked(named["b"])
+
+
+def by_a_new_object(named):
+    return Helper().asked(named["b"])
+
+
+def kept_by_an_object(named):
+    helper = Helper()
+    helper.keep(named["b"])
+    return helper.answer()
+
+
+def of_more(*values):
+    return 1 if values[1] is None else 2
+
+
+def of_names(**values):
+    return 1 if values["b"] is None else 2
+
+
+def by_more(named):
+    return of_more(named["a"], named["b"])
+
+
+def by_names(named):
+    return of_names(b=named["b"])
+
+
+def in_a_joined_dict(named):
+    new = named | {"c": 1}
+    return 1 if new["b"] is None else 2
+
+
 def behind_none(named):
     return 1 if None is named["b"] else 2
 
@@ -863,7 +912,7 @@ def behind_none(named):
             in_a_batch,
         ),
         *(in_an_attribute, in_a_set_attribute, in_an_old_list, in_an_old_dict, in_an_updated_dict, through_a_function),
-        behind_none,
+        *(by_a_global_object, by_a_new_object, kept_by_an_object, by_more, by_names, in_a_joined_dict, behind_none),
     ],
 )
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the places of instructions are known from Python 3.11 on")
@@ -871,8 +920,53 @@ def test_an_item_that_is_handed_on_is_a_guard_where_something_is_compared_with_n
     graph_module = fxcore.symbolic_trace(function, example_inputs=({"a": X, "b": Y},))
 
     assert graph_module({"a": Y, "b": X}) == function({"a": Y, "b": X})
-    with pytest.raises(GuardError, match="named\\['b'\\] is not None"):
+    with pytest.raises(GuardError, match=r"is not None: it is False"):
         graph_module({"a": X, "b": None})
+
+
+class HoldsAHelper(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.helper = Helper()
+
+    def forward(self, named):
+        return self.helper.asked(named["b"])
+
+
+def behind_a_number(values):
+    joined = [0] + values  # noqa: RUF005 - the form under test
+    return 1 if joined[2] is None else 2
+
+
+def before_a_number(values):
+    joined = values + [0]  # noqa: RUF005 - the form under test
+    return 1 if joined[1] is None else 2
+
+
+def added_to_a_list(values):
+    joined = []
+    joined += values
+    return 1 if joined[1] is None else 2
+
+
+def twice(values):
+    return 1 if (values * 2)[3] is None else 2
+
+
+@pytest.mark.parametrize("function", [behind_a_number, before_a_number, added_to_a_list, twice])
+def test_an_item_of_a_joined_list_is_a_guard_where_it_is_compared_with_none(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=([X, Y],))
+
+    assert graph_module([Y, X]) == function([Y, X])
+    with pytest.raises(GuardError, match="is not None: it is False"):
+        graph_module([X, None])
+
+
+def test_a_method_of_an_object_that_a_model_holds_asks_with_a_guard():
+    graph_module = fxcore.symbolic_trace(HoldsAHelper(), example_inputs=({"b": X},))
+
+    with pytest.raises(GuardError, match="named\\['b'\\] is not None"):
+        graph_module({"b": None})
 
 
 def output_beside(x, value):
