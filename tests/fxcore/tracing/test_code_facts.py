@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import math
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,16 @@ import torch
 from torch import nn
 
 from fxcore.tracing import code_facts
-from fxcore.tracing.code_facts import facts_of_code, reachable_functions, read_names, stored_names
+from fxcore.tracing.code_facts import (
+    Uses,
+    facts_of_code,
+    is_placed,
+    reachable_functions,
+    read_names,
+    stored_names,
+    uses_at,
+    uses_of,
+)
 
 
 def facts_of(function):
@@ -238,3 +248,147 @@ def test_the_functions_behind_decorators_are_reached():
     assert {each.function for each in reachable_functions([(cached, None)])} == {cached.__wrapped__, deeper}
     assert {each.function for each in reachable_functions([(named, None)])} == {named, behind}
     assert [each.function for each in reachable_functions([(around_an_object, None)])] == [around_an_object]
+
+
+UNUSED = Uses(is_compared=False, is_handed_on=False, is_returned=False, attributes=frozenset(), called=frozenset())
+COMPARED, HANDED_ON, RETURNED = (UNUSED._replace(**{name: True}) for name in UNUSED._fields[:3])
+
+
+def called(name):
+    return UNUSED._replace(called=frozenset({name}))
+
+
+def kept_in_a_dict(a, f):
+    kept = {"key": a}
+    return f(kept)
+
+
+def kept_under_a_key(a, f):
+    f[0] = a
+
+
+def kept_in_an_attribute(a, f):
+    f[0].name = a
+
+
+def compared_under_another_name(a, f):
+    b = c = a
+    f.b = 1
+    return c is None or b
+
+
+def kept_under_another_name(a, f):
+    b = a
+    f([b, f])
+    return f
+
+
+def compared_in_a_branch(a, f):
+    b = a if f else f.other()
+    if b is None:
+        return 1
+    return 2
+
+
+def stored_again(a, f):
+    a = a + 1
+    return {"key": a}, a
+
+
+def yielded(a, f):
+    yield a
+
+
+def called_over_lines(a, f):
+    f(
+        1,
+        a,
+    )
+
+
+def called_with_more(a, f):
+    f.first(f.second(1), a).third()
+
+
+def called_and_compared(a, f):
+    f(1)(a, f is None)
+
+
+class Sub(dict):
+    def called_in_the_base(self, a, f):
+        super().update(a)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the places of instructions are known from Python 3.11 on")
+@pytest.mark.parametrize(
+    ("function", "uses"),
+    [
+        (lambda a, f: f, UNUSED),
+        (lambda a, f: a is None, COMPARED),
+        (lambda a, f: a is not None, COMPARED),
+        (lambda a, f: None is a, COMPARED),
+        (lambda a, f: a is f, UNUSED),
+        (lambda a, f: a + f, UNUSED),
+        (lambda a, f: a.name, UNUSED),
+        (lambda a, f: a[0], UNUSED),
+        (lambda a, f: a, RETURNED),
+        (lambda a, f: (f, a), RETURNED),
+        (lambda a, f: [f, a][0], HANDED_ON),
+        (lambda a, f: f(a), called("f")),
+        (lambda a, f: f(1, key=a), called("f")),
+        (lambda a, f: f(a + 1), UNUSED),
+        (lambda a, f: f([a]), HANDED_ON),
+        (lambda a, f: f.method(a), called(".method")),
+        (lambda a, f: f.first.second(f.third, a), called(".second")),
+        (lambda a, f: Uses(a, f), called("Uses")),
+        (kept_in_a_dict, HANDED_ON),
+        (kept_under_a_key, HANDED_ON),
+        (kept_in_an_attribute, UNUSED._replace(attributes=frozenset({"name"}))),
+        (compared_under_another_name, COMPARED._replace(is_returned=True)),
+        (kept_under_another_name, HANDED_ON),
+        (compared_in_a_branch, COMPARED),
+        (stored_again, UNUSED),
+        (yielded, HANDED_ON),
+        (called_over_lines, called("f")),
+        (called_with_more, called(".first")),
+        (called_and_compared, called("f")),
+        (Sub.called_in_the_base, called(".update")),
+    ],
+)
+def test_what_code_does_with_a_parameter(function, uses):
+    assert uses_of(function.__code__, "a") == uses
+
+
+def reading_of(function):
+    """Return the place of the first read of an item, a step of a loop, or a sum."""
+    names = ("BINARY_", "FOR_ITER")
+    return next(each.offset for each in dis.get_instructions(function) if each.opname.startswith(names))
+
+
+def loop(a, f):
+    for b in a:
+        f(b)
+
+
+def loop_of_pairs(a, f):
+    for b, c in a:
+        f(b, c)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the places of instructions are known from Python 3.11 on")
+@pytest.mark.parametrize(
+    ("function", "uses", "placed"),
+    [
+        (lambda a, f: f(a[1]), called("f"), True),
+        (lambda a, f: {"key": a["key"]}.get("key"), HANDED_ON, True),
+        (lambda a, f: a["key"] is None, COMPARED, True),
+        (lambda a, f: a + f, RETURNED, False),
+        (loop, called("f"), True),
+        (loop_of_pairs, UNUSED, False),
+    ],
+)
+def test_what_code_does_with_an_item(function, uses, placed):
+    at = reading_of(function)
+
+    assert uses_at(function.__code__, at) == uses
+    assert is_placed(function.__code__, at) == placed
