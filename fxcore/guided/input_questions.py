@@ -15,7 +15,7 @@ import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ from fxcore.tracing.wrap import handled_by
 
 _READS = ("get", "pop", "copy", "setdefault", "_asdict", "_replace")  # methods of containers that give parts
 _KEEPS = frozenset(
-    ["dict", "setattr", ".add", ".append", ".appendleft", ".extend", ".insert", ".setdefault", ".update"]
+    ["[]", "dict", "setattr", ".add", ".append", ".appendleft", ".extend", ".insert", ".setdefault", ".update"]
 )
 _JOINS = (operator.add, operator.iadd, operator.mul, operator.or_, operator.ior)  # containers from containers
 _STARRED = ""  # stands for arguments that `*args` and `**kwargs` take
@@ -79,14 +79,6 @@ def _called(tracer: Any, function: FunctionType, *args: Any, **kwargs: Any) -> A
     return function(*args, **kwargs)
 
 
-def _keeps(name: str, code: CodeType, names: dict[str, Any]) -> bool:
-    """Return whether code calls an inner function, or a function or class that may keep its arguments, by this name."""
-    if name in _KEEPS or name in code.co_varnames or name in code.co_freevars or name in code.co_cellvars:
-        return True
-    called = names.get(name)
-    return isinstance(called, type) and called.__module__.partition(".")[0] != "torch"
-
-
 _noting = functools.lru_cache(maxsize=4096)(handled_by(_called))
 
 
@@ -103,6 +95,9 @@ class InputQuestions:
         watched = {root.__code__, *(each.function.__code__ for each in seen)}  # the trace sees their arguments
         parameters = {code: set(parameters_of(code)) if code in watched else set() for code in named}
         compared = [each.compared_with_none - parameters[code] for code, each in named.items()]
+        # Functions that ask about parameters unseen: static methods, decorated functions, functions in containers.
+        unseen = {each.function for each in reached} - {each.function for each in seen} - {root}
+        self._unseen = {each.__name__ for each in unseen if facts_of_code(each.__code__).compared_with_none}
         self._compares_locals = any(compared) or facts.compares_results  # with None
         self._tensors: list[ExampleTensor] = []
         self._has_none = False
@@ -226,8 +221,19 @@ class InputQuestions:
             uses.is_handed_on
             or (uses.is_returned and code is not self.root_code)  # no traced code gets an output of the traced function
             or not self._facts.compared_with_none.isdisjoint(uses.attributes)
-            or any(_keeps(name, code, names) for name in uses.called)
+            or any(self._keeps(name, code, names) for name in uses.called)
         )
+
+    def _keeps(self, name: str, code: CodeType, names: dict[str, Any]) -> bool:
+        """Return whether what code calls by this name may keep its arguments, or ask about them unseen."""
+        if name in _KEEPS or name.lstrip(".") in self._unseen:
+            return True
+        if name in code.co_varnames or name in code.co_freevars or name in code.co_cellvars:
+            return True
+        called = names.get(name, len)  # a function of Python's own keeps nothing
+        if isinstance(called, (FunctionType, BuiltinFunctionType)):
+            return called.__name__ in self._unseen
+        return str(getattr(called, "__module__", "")).partition(".")[0] != "torch"
 
     def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
         # A function of a higher-order operator may ask about an input of the traced function.

@@ -153,7 +153,8 @@ def reachable_functions(
             seen.add((function, owner))
             unvisited += _named(function)
             names = facts_of_code(function.__code__).names
-            unvisited += [(each, kind) for kind in (owner, *held) for each in _methods(kind, names)]
+            unvisited += [(each, owner) for each in _methods(owner, names)]
+            unvisited += [(each, kind) for kind in held for each in _methods(kind, names | {"__call__"})]
     return list(found.values())
 
 
@@ -182,6 +183,10 @@ def _named(function: FunctionType) -> Iterator[tuple[Reached, type | None]]:
     for value in [held.get(name) for name in names]:
         if isinstance(value, ModuleType):
             yield from [(each, None) for each in _looked_up(vars(value), names)]
+        elif isinstance(value, (dict, list, tuple)):
+            parts = dict.values(value) if isinstance(value, dict) else value
+            functions = [each for each in parts if isinstance(each, (FunctionType, MethodType, functools.partial))]
+            yield from [(Reached(each), None) for function in functions for each in _unwrapped(function)]
         elif value is not None:
             yield from _of_object(value, names)
     for cell in function.__closure__ or ():
@@ -195,7 +200,7 @@ def _named(function: FunctionType) -> Iterator[tuple[Reached, type | None]]:
 
 def _of_object(value: Any, names: frozenset[str]) -> list[tuple[Reached, type | None]]:
     kind = value if isinstance(value, type) else type(value)
-    return [(each, kind) for each in _methods(kind, names)]
+    return [(each, kind) for each in _methods(kind, names | {"__call__"})]
 
 
 def _methods(owner: type | None, names: frozenset[str]) -> Iterator[Reached]:
@@ -245,7 +250,7 @@ class Uses(NamedTuple):
     is_handed_on: bool  # to a new container
     is_returned: bool
     attributes: frozenset[str]  # that are set to it
-    called: frozenset[str]  # names of functions and classes that are called with it; `.append` is a method
+    called: frozenset[str]  # names of what is called with it; `.append` is a method, `[]` an item
 
 
 @functools.lru_cache(maxsize=1024)  # a trace asks at each item of a container
@@ -309,9 +314,11 @@ def _loads_of(code: CodeType, name: Any) -> list[dis.Instruction]:
 
 
 def _called_name(code: CodeType, call: dis.Instruction) -> str:
-    """Return the name of the function or class that is called; that of a method starts with a dot."""
+    """Return the name of what is called; that of a method starts with a dot, and an item of a container is `[]`."""
     start = _source(call)[:2]
     loads = [each for each in instructions_from(code, 0) if each.offset < call.offset and _source(each)[:2] == start]
+    if any(each.opname == "BINARY_SUBSCR" or each.argrepr == "[]" for each in loads):
+        return "[]"
     dotted = [each.argval for each in loads if each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER"))]
     names = [each.argval for each in loads if isinstance(each.argval, str)]
     return f".{dotted[-1]}" if dotted else names[0] if names and start else ""

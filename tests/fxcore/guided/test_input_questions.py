@@ -962,9 +962,73 @@ def test_an_item_of_a_joined_list_is_a_guard_where_it_is_compared_with_none(func
         graph_module([X, None])
 
 
-def test_a_method_of_an_object_that_a_model_holds_asks_with_a_guard():
-    graph_module = fxcore.symbolic_trace(HoldsAHelper(), example_inputs=({"b": X},))
+def decorated(function):
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return function(*args, **kwargs)
 
+    return call
+
+
+def asked(value):
+    return 1 if value is None else 2
+
+
+decorated_asked = decorated(asked)
+partly_asked = functools.partial(asked)
+NAMED = {"asked": asked}
+
+
+class Called:
+    def __call__(self, value):
+        return 1 if value is None else 2
+
+
+CALLED = Called()
+
+
+class HoldsMore(HoldsAHelper):
+    def __init__(self):
+        super().__init__()
+        self.called, self.named = Called(), {"asked": asked}
+
+    @staticmethod
+    def static(value):
+        return 1 if value is None else 2
+
+    @classmethod
+    def of_class(cls, value):
+        return 1 if value is None else 2
+
+    @decorated
+    def method(self, value):
+        return 1 if value is None else 2
+
+
+def with_forward(forward):
+    return type("Asking", (HoldsMore,), {"forward": forward})()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HoldsAHelper(),
+        with_forward(lambda self, named: self.static(named["b"])),
+        with_forward(lambda self, named: HoldsMore.static(named["b"])),
+        with_forward(lambda self, named: self.of_class(named["b"])),
+        with_forward(lambda self, named: self.method(named["b"])),
+        with_forward(lambda self, named: self.called(named["b"])),
+        with_forward(lambda self, named: self.named["asked"](named["b"])),
+        lambda named: decorated_asked(named["b"]),
+        lambda named: partly_asked(named["b"]),
+        lambda named: NAMED["asked"](named["b"]),
+        lambda named: CALLED(named["b"]),
+    ],
+)
+def test_a_function_that_is_reached_in_another_way_asks_with_a_guard(model):
+    graph_module = fxcore.symbolic_trace(model, example_inputs=({"b": X},))
+
+    assert graph_module({"b": Y}) == 2
     with pytest.raises(GuardError, match="named\\['b'\\] is not None"):
         graph_module({"b": None})
 

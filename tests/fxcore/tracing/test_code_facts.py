@@ -341,6 +341,7 @@ class Sub(dict):
         (lambda a, f: f.method(a), called(".method")),
         (lambda a, f: f.first.second(f.third, a), called(".second")),
         (lambda a, f: Uses(a, f), called("Uses")),
+        (lambda a, f: f[0](a), called("[]")),
         (kept_in_a_dict, HANDED_ON),
         (kept_under_a_key, HANDED_ON),
         (kept_in_an_attribute, UNUSED._replace(attributes=frozenset({"name"}))),
