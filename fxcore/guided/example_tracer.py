@@ -51,13 +51,12 @@ from fxcore.state.storage import ORDINARY
 from fxcore.tracer import TRACE_WITH_EXAMPLE, Tracer
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_frame, user_line
-from fxcore.tracing.code_facts import Reached, facts_of_code, reachable_functions
+from fxcore.tracing.code_facts import Reached, facts_of_code, functions_in, reachable_functions
 from fxcore.tracing.imports import imports_unpatched
 from fxcore.tracing.placeholders import callable_behind, name_of
 from fxcore.tracing.recorder import SymbolicValue
 from fxcore.uninitialized import refuse_uninitialized
 
-_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
 _OF_ONE_TRACE = (
     *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
@@ -435,10 +434,9 @@ class ExampleTracer(Tracer):
         if (behind := callable_behind(function)) is not None:
             is_method = isinstance(behind, types.MethodType)
             starts.append((behind, type(behind.__self__)) if is_method else (type(behind).__call__, type(behind)))
-        for module in self.root.modules():
-            starts += [(each, type(module)) for each in _functions_held_by(module)]
-        held = {type(value) for module in self.root.modules() for value in vars(module).values()}
-        return reachable_functions(starts, held)
+        held = [(type(module), value) for module in self.root.modules() for value in vars(module).values()]
+        starts += [(each, kind) for kind, value in held for each in functions_in(value)]
+        return reachable_functions(starts, {type(value) for _, value in held})
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -482,13 +480,6 @@ class ExampleTracer(Tracer):
 def _forward_of(kind: Any) -> Any:
     """Return the forward of a class of modules. That of a scripted class can only be read without binding it."""
     return inspect.getattr_static(kind, "forward", None)
-
-
-def _functions_held_by(module: torch.nn.Module) -> Iterator[Any]:
-    """Yield the functions, bound methods and partial calls that a module has as attributes or in containers."""
-    for value in vars(module).values():
-        parts = dict.values(value) if isinstance(value, dict) else value if type(value) in (list, tuple) else (value,)
-        yield from (each for each in parts if isinstance(each, _FUNCTIONS))
 
 
 def _caller_of(kind: str, target: Any, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -66,7 +66,7 @@ def is_part_of_input(kind: str, target: Any, args: tuple[Any, ...]) -> bool:
 
 
 def patch_functions(patcher: Patcher, questions: InputQuestions, functions: Iterable[Reached]) -> None:
-    """Let functions by which parameters may be compared with None note the arguments that they are given."""
+    """Let functions note their arguments if a comparison with None may get a parameter."""
     for function, holder, name in functions:
         if holder is None or name == "forward":  # a forward is called by its module, where `passed_to` sees it
             continue
@@ -89,16 +89,15 @@ class InputQuestions:
         """`root` is the traced function, `reached` are the functions that it may call."""
         self._tracer, self._root, self.root_code = tracer, root, root.__code__
         self._root_facts = facts_of_code(root.__code__)
-        named = {each: facts_of_code(each) for each in (root.__code__, *(each.function.__code__ for each in reached))}
+        functions: list[Any] = [root, *(each.function for each in reached)]  # mypy takes them for methods
+        named = {each: facts_of_code(each.__code__) for each in functions}
         self._facts = facts = functools.reduce(CodeFacts.joined, named.values())
-        seen = [each for each in reached if each.holder is not None or each.function.__name__ == "forward"]
-        watched = {root.__code__, *(each.function.__code__ for each in seen)}  # the trace sees their arguments
-        parameters = {code: set(parameters_of(code)) if code in watched else set() for code in named}
-        compared = [each.compared_with_none - parameters[code] for code, each in named.items()]
-        # Functions that ask about parameters unseen: static methods, decorated functions, functions in containers.
-        unseen = {each.function for each in reached} - {each.function for each in seen} - {root}
-        self._unseen = {each.__name__ for each in unseen if facts_of_code(each.__code__).compared_with_none}
-        self._compares_locals = any(compared) or facts.compares_results  # with None
+        # The trace does not see the arguments of static methods, decorated functions and functions in containers.
+        seen = {root, *(each.function for each in reached if each.holder is not None)}
+        unseen = [each for each in functions if each not in seen and each.__name__ != "forward"]
+        self._unseen = {each.__name__ for each in unseen if named[each].compared_with_none}
+        compared = [of.compared_with_none.difference(parameters_of(each.__code__)) for each, of in named.items()]
+        self._compares_locals = bool(self._unseen) or any(compared) or facts.compares_results  # with None
         self._tensors: list[ExampleTensor] = []
         self._has_none = False
         self._given: dict[int, ExampleProxy] = {}  # alive, because an identity must not be used again
@@ -166,7 +165,9 @@ class InputQuestions:
         if name not in parameters_of(code):
             has_more = bool(code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
             return has_more and (bool(facts.compared_with_none) or facts.compares_results)
-        return name in facts.compared_with_none or self._may_compare(uses_of(code, name), code, function.__globals__)
+        return name in facts.compared_with_none or self._reaches_comparison(
+            uses_of(code, name), code, function.__globals__
+        )
 
     def given(self, proxy: ExampleProxy) -> None:
         """Note that a part is not None."""
@@ -211,10 +212,10 @@ class InputQuestions:
         # Nothing tells which variable gets an item of `d.values()`, `enumerate(items)` or another call.
         is_lost = self._compares_locals and is_item and not is_placed(code, at)
         uses = uses_of(code, stored[0]) if is_unpacked else uses_at(code, at)
-        return is_lost or self._may_compare(uses, code, frame.f_globals)
+        return is_lost or self._reaches_comparison(uses, code, frame.f_globals)
 
-    def _may_compare(self, uses: Uses, code: CodeType, names: dict[str, Any]) -> bool:
-        """Return whether some code that a value gets to may compare it with None. `names` are the globals of `code`."""
+    def _reaches_comparison(self, uses: Uses, code: CodeType, names: dict[str, Any]) -> bool:
+        """Return whether a comparison with None may get a value that `code` uses; `names` are the globals of `code`."""
         if uses.is_compared:
             return True
         return self._compares_locals and (
@@ -225,7 +226,7 @@ class InputQuestions:
         )
 
     def _keeps(self, name: str, code: CodeType, names: dict[str, Any]) -> bool:
-        """Return whether what code calls by this name may keep its arguments, or ask about them unseen."""
+        """Return whether the function of this name may keep its arguments, or ask about the arguments unseen."""
         if name in _KEEPS or name.lstrip(".") in self._unseen:
             return True
         if name in code.co_varnames or name in code.co_freevars or name in code.co_cellvars:

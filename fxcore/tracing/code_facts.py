@@ -1,4 +1,4 @@
-"""Facts about the code of functions: the values that it compares with `is`, and the functions that it may call."""
+"""Facts about the code of functions: comparisons with `is`, uses of a value, and the functions that code may call."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _READS_ONE = ("BINARY_S", "LOAD_", "UNPACK_SEQUENCE")
 _HANDS_ON = ("LIST_APPEND", "MAP_ADD", "SET_ADD", "BUILD_", "YIELD_", "STORE_SUBSCR")
 _VARIABLES = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST_LOAD")
 _NO_USES = (*_VARIABLES[:3], *_CONSTANT_LOADS, *_COPIES, "PUSH_NULL", "KW_NAMES", "SWAP", "JUMP_")
+_FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _ENDS = ("STORE_", "POP_TOP", "RETURN_")
 _WINDOW = 64  # bytes before a comparison that load what is compared; reading an instruction takes 10 microseconds
 
@@ -154,7 +155,7 @@ def reachable_functions(
             unvisited += _named(function)
             names = facts_of_code(function.__code__).names
             unvisited += [(each, owner) for each in _methods(owner, names)]
-            unvisited += [(each, kind) for kind in held for each in _methods(kind, names | {"__call__"})]
+            unvisited += [each for kind in held for each in _of_object(kind, names)]
     return list(found.values())
 
 
@@ -163,6 +164,12 @@ def function_behind(target: Any) -> Any:
     while isinstance(target, (functools.partial, MethodType)):
         target = target.func if isinstance(target, functools.partial) else target.__func__
     return target
+
+
+def functions_in(value: Any) -> list[Any]:
+    """Return the functions, bound methods and partial calls that a value is, or holds as a dict, list or tuple."""
+    parts = dict.values(value) if isinstance(value, dict) else value if type(value) in (list, tuple) else (value,)
+    return [each for each in parts if isinstance(each, _FUNCTIONS)]
 
 
 def _unwrapped(function: Any) -> tuple[FunctionType, ...]:
@@ -184,9 +191,7 @@ def _named(function: FunctionType) -> Iterator[tuple[Reached, type | None]]:
         if isinstance(value, ModuleType):
             yield from [(each, None) for each in _looked_up(vars(value), names)]
         elif isinstance(value, (dict, list, tuple)):
-            parts = dict.values(value) if isinstance(value, dict) else value
-            functions = [each for each in parts if isinstance(each, (FunctionType, MethodType, functools.partial))]
-            yield from [(Reached(each), None) for function in functions for each in _unwrapped(function)]
+            yield from [(Reached(each), None) for item in functions_in(value) for each in _unwrapped(item)]
         elif value is not None:
             yield from _of_object(value, names)
     for cell in function.__closure__ or ():
@@ -244,29 +249,29 @@ def parameters_of(code: CodeType) -> tuple[str, ...]:
 
 
 class Uses(NamedTuple):
-    """What code does with a value, itself and by the variables that it stores the value in."""
+    """The uses of a value in code, directly and through the local variables that get the value."""
 
     is_compared: bool  # with None
     is_handed_on: bool  # to a new container
     is_returned: bool
     attributes: frozenset[str]  # that are set to it
-    called: frozenset[str]  # names of what is called with it; `.append` is a method, `[]` an item
+    called: frozenset[str]  # names of the functions that get it; `.append` is a method, `[]` an item of a container
 
 
 @functools.lru_cache(maxsize=1024)  # a trace asks at each item of a container
 def uses_at(code: CodeType, offset: int) -> Uses:
-    """Return what the code does with the value that the instruction at an offset reads."""
-    return _joined(code, [instructions_from(code, offset)[0]])
+    """Return the uses of the value that the instruction at an offset reads."""
+    return _uses_behind(code, [instructions_from(code, offset)[0]])
 
 
 @functools.lru_cache(maxsize=1024)
 def uses_of(code: CodeType, name: Any) -> Uses:
-    """Return what the code does with the value of a variable; with that of a parameter, before another is stored."""
+    """Return the uses of a variable. The uses of a parameter end where the code stores another value in it."""
     loads = _loads_of(code, name)
     if name in parameters_of(code):
         stores = [each.offset for each in instructions_from(code, 0) if name in _stored_by([each])]
         loads = [each for each in loads if each.offset < min(stores, default=sys.maxsize)]
-    return _joined(code, loads)
+    return _uses_behind(code, loads)
 
 
 def is_placed(code: CodeType, offset: int) -> bool:
@@ -276,7 +281,7 @@ def is_placed(code: CodeType, offset: int) -> bool:
     return in_loop or running.opname.startswith(_READS_ONE) or running.argrepr == "[]"  # from Python 3.14 on
 
 
-def _joined(code: CodeType, readings: Iterable[dis.Instruction]) -> Uses:
+def _uses_behind(code: CodeType, readings: Iterable[dis.Instruction]) -> Uses:
     unvisited, seen = list(readings), set[str]()
     consumers: list[dis.Instruction] = []
     while unvisited:
@@ -292,7 +297,7 @@ def _joined(code: CodeType, readings: Iterable[dis.Instruction]) -> Uses:
             unvisited += _loads_of(code, name)
     names = [each.opname for each in consumers]
     return Uses(
-        any(each.opcode in _NONE_JUMPS or (each.opcode == _IS and _loads_none(code, each)) for each in consumers),
+        any(_asks_for_none(code, each) for each in consumers),
         any(name.startswith(_HANDS_ON) for name in names),
         "RETURN_VALUE" in names,
         frozenset(each.argval for each in consumers if each.opname == "STORE_ATTR"),
@@ -300,8 +305,9 @@ def _joined(code: CodeType, readings: Iterable[dis.Instruction]) -> Uses:
     )
 
 
-def _loads_none(code: CodeType, comparison: dis.Instruction) -> bool:
-    return any(_is_none(each) for each in _loads_before(code, comparison.offset))
+def _asks_for_none(code: CodeType, item: dis.Instruction) -> bool:
+    is_comparison = item.opcode == _IS and any(map(_is_none, _loads_before(code, item.offset)))
+    return is_comparison or item.opcode in _NONE_JUMPS
 
 
 def _is_none(load: dis.Instruction) -> bool:
@@ -314,14 +320,16 @@ def _loads_of(code: CodeType, name: Any) -> list[dis.Instruction]:
 
 
 def _called_name(code: CodeType, call: dis.Instruction) -> str:
-    """Return the name of what is called; that of a method starts with a dot, and an item of a container is `[]`."""
+    """Return the name of a called function: `name`, `.name` for a method, `[]` for an item of a container."""
     start = _source(call)[:2]
     loads = [each for each in instructions_from(code, 0) if each.offset < call.offset and _source(each)[:2] == start]
     if any(each.opname == "BINARY_SUBSCR" or each.argrepr == "[]" for each in loads):
         return "[]"
     dotted = [each.argval for each in loads if each.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER"))]
     names = [each.argval for each in loads if isinstance(each.argval, str)]
-    return f".{dotted[-1]}" if dotted else names[0] if names and start else ""
+    if dotted:
+        return f".{dotted[-1]}"
+    return names[0] if names and start else ""
 
 
 def _consumer(code: CodeType, reading: dis.Instruction) -> dis.Instruction | None:
